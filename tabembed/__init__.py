@@ -1,0 +1,65 @@
+"""tabembed turns tables into tensors and learned encodings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "TableEncoder": "tabembed.table",
+    "Categorical": "tabembed.table",
+    "Continuous": "tabembed.table",
+    "Datetime": "tabembed.table",
+    "CategoricalList": "tabembed.table",
+    "TableEmbedder": "tabembed.estimators",
+    "EntityEmbedding": "tabembed.nn",
+    "MultiCategoricalEmbedding": "tabembed.nn",
+    "LinearEmbedding": "tabembed.nn",
+    "TableEmbedding": "tabembed.nn",
+    "TableBatch": "tabembed.batch",
+    "TableSchema": "tabembed.schema",
+    "ArtifactError": "tabembed.artifact",
+}
+_SAVED = ("TableEncoder", "TableEmbedder")
+
+__all__ = [*_HOMES, "load"]
+
+if TYPE_CHECKING:
+    from tabembed.artifact import ArtifactError as ArtifactError
+    from tabembed.batch import TableBatch as TableBatch
+    from tabembed.estimators import TableEmbedder as TableEmbedder
+    from tabembed.nn import EntityEmbedding as EntityEmbedding
+    from tabembed.nn import LinearEmbedding as LinearEmbedding
+    from tabembed.nn import MultiCategoricalEmbedding as MultiCategoricalEmbedding
+    from tabembed.nn import TableEmbedding as TableEmbedding
+    from tabembed.schema import TableSchema as TableSchema
+    from tabembed.table import Categorical as Categorical
+    from tabembed.table import CategoricalList as CategoricalList
+    from tabembed.table import Continuous as Continuous
+    from tabembed.table import Datetime as Datetime
+    from tabembed.table import TableEncoder as TableEncoder
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tabembed' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])
+
+
+def load(path: Any) -> Any:
+    """Read a saved ``TableEncoder`` or ``TableEmbedder``, whichever the folder holds.
+
+    Args:
+        path: folder written by ``save``.
+
+    Raises: ArtifactError when the folder is not a complete model that this version can read.
+    """
+    from tabembed.artifact import read_config
+
+    return __getattr__(read_config(path, classes=_SAVED)["class"]).load(path)

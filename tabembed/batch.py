@@ -1,0 +1,137 @@
+"""Tensors of a table: the one currency between a fitted encoder and a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+Index = slice | Tensor | Sequence[int] | Sequence[bool]
+
+
+class Ragged(NamedTuple):
+    """Ids of a column with several values in every cell.
+
+    Row ``i`` owns ``ids[offsets[i]:offsets[i + 1]]``. An empty list has no ids; a gap inside a
+    list has the missing id; a cell that is missing as a whole has no ids and ``missing[i]``.
+
+    Shape:
+        - ids: ``(n_values,)`` int64
+        - offsets: ``(n_rows + 1,)`` int64
+        - missing: ``(n_rows,)`` bool
+    """
+
+    ids: Tensor
+    offsets: Tensor
+    missing: Tensor
+
+    def take(self, rows: Tensor) -> Ragged:
+        """The cells of some rows, in the order of ``rows`` (int64)."""
+        length = self.offsets.diff()[rows]
+        offsets = torch.cat((length.new_zeros(1), length.cumsum(0)))
+        start = torch.repeat_interleave(self.offsets[:-1][rows] - offsets[:-1], length)
+        position = torch.arange(len(start), device=start.device)
+        return Ragged(self.ids[start + position], offsets, self.missing[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class TableBatch:
+    """Rows of a table as tensors.
+
+    Args:
+        ids: ids of the categorical columns.
+        values: scaled numbers of the continuous columns, finite, 0 where missing.
+        missing: True where the number is missing.
+        times: nanoseconds since 1970-01-01 UTC of the datetime columns, −2⁶³ where missing.
+        lists: ids of the columns of lists, by name.
+
+    Shape:
+        - ids: ``(n_rows, n_categorical)`` int64
+        - values: ``(n_rows, n_continuous)`` float32
+        - missing: ``(n_rows, n_continuous)`` bool
+        - times: ``(n_rows, n_datetime)`` int64
+
+    Raises: ValueError when the tensors differ in their number of rows.
+
+    >>> batch = TableBatch(torch.tensor([[3], [4], [1]]), torch.zeros(3, 0),
+    ...                    torch.zeros(3, 0, dtype=torch.bool), torch.zeros(3, 0, dtype=torch.int64))
+    >>> batch[torch.tensor([2, 0])].ids.tolist()
+    [[1], [3]]
+    >>> [len(part) for part in batch.batches(2)]
+    [2, 1]
+    """
+
+    ids: Tensor
+    values: Tensor
+    missing: Tensor
+    times: Tensor
+    lists: dict[str, Ragged] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = {name: len(tensor) for name, tensor in self._flat().items()}
+        rows |= {f"lists[{name!r}]": len(ragged.missing) for name, ragged in self.lists.items()}
+        if len(set(rows.values())) > 1:
+            raise ValueError(f"TableBatch must have equally many rows everywhere, got {rows}")
+
+    def _flat(self) -> dict[str, Tensor]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "lists"}
+
+    def _map(self, function: Any) -> TableBatch:
+        flat = {name: function(tensor) for name, tensor in self._flat().items()}
+        return TableBatch(**flat, lists={n: Ragged(*map(function, r)) for n, r in self.lists.items()})
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and number of columns of every kind together."""
+        return len(self), sum(t.shape[1] for t in (self.ids, self.values, self.times)) + len(self.lists)
+
+    def __getitem__(self, index: Index) -> TableBatch:
+        """Rows by a slice, a boolean mask, or int64 positions; always a batch."""
+        if isinstance(index, int):
+            raise TypeError(f"TableBatch must be indexed by a slice, a mask or positions, got {index}")
+        if not isinstance(index, slice):
+            index = torch.as_tensor(index, device=self.ids.device)
+            index = index.long() if index.numel() == 0 and index.dtype != torch.bool else index
+        flat = {name: tensor[index] for name, tensor in self._flat().items()}
+        rows = torch.arange(len(self), device=self.ids.device)[index] if self.lists else None
+        return TableBatch(**flat, lists={n: r.take(rows) for n, r in self.lists.items()})  # type: ignore[arg-type]
+
+    def to(self, *args: Any, **kwargs: Any) -> TableBatch:
+        """Move every tensor to a device; dtypes are part of the contract and stay."""
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        non_blocking = bool(kwargs.get("non_blocking", False))
+        return self if device is None else self._map(lambda t: t.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> TableBatch:
+        """Copy every tensor to page-locked memory, from which a GPU reads faster."""
+        return self._map(lambda t: t.pin_memory())
+
+    def batches(
+        self, batch_size: int, *, shuffle: bool = False, generator: torch.Generator | None = None
+    ) -> Iterator[TableBatch]:
+        """Cut into parts of ``batch_size`` rows, the last one smaller; ``generator`` shuffles."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        order = torch.randperm(len(self), generator=generator).to(self.ids.device) if shuffle else None
+        for start in range(0, len(self), batch_size):
+            stop = start + batch_size
+            yield self[slice(start, stop)] if order is None else self[order[start:stop]]
+
+    def tensors(self) -> dict[str, Any]:
+        """A plain dict, the keyword arguments of a module's ``forward``; absent kinds left out."""
+        arguments: dict[str, Any] = {"ids": self.ids, "values": self.values, "missing": self.missing}
+        if self.times.shape[1]:
+            arguments["times"] = self.times
+        if self.lists:
+            arguments["lists"] = dict(self.lists)
+        return arguments
+
+    def with_ids(self, ids: Tensor) -> TableBatch:
+        """The same rows with other categorical ids."""
+        return replace(self, ids=ids)

@@ -1,0 +1,141 @@
+"""What a fitted encoder knows, as frozen plain data: all that a module is built from.
+
+Ids are reserved here and nowhere else: ``0`` padding, ``1`` missing, ``2`` unknown (rare values
+and values never seen share it), and from ``3`` on the known values by falling count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PADDING, MISSING, UNKNOWN, FIRST_KNOWN = 0, 1, 2, 3
+MISSING_TIME = -(2**63)
+"""The int64 that stands for a missing time."""
+
+
+@dataclass(frozen=True)
+class CategoricalColumn:
+    """One categorical column.
+
+    Args:
+        name: name of the column.
+        counts: rows of the fit behind every id, reserved ids included; ``len(counts)`` is the
+            number of ids. ``counts[UNKNOWN]`` counts the rare values.
+        ordered: the order that the data declared for its values, as ids, or ``None``.
+    """
+
+    name: str
+    counts: tuple[int, ...]
+    ordered: tuple[int, ...] | None = None
+
+    @property
+    def n_ids(self) -> int:
+        """Number of ids, the three reserved ones included."""
+        return len(self.counts)
+
+    @property
+    def n_known(self) -> int:
+        """Number of known values."""
+        return len(self.counts) - FIRST_KNOWN
+
+
+@dataclass(frozen=True)
+class ListColumn(CategoricalColumn):
+    """One column that holds several values in every cell; counts are counts of values."""
+
+
+@dataclass(frozen=True)
+class ContinuousColumn:
+    """One column of numbers; every statistic is over the finite values of the fit.
+
+    Args:
+        name: name of the column.
+        n_values: number of finite values.
+        n_missing: number of missing values.
+        centre: what is subtracted, in the unit of the column.
+        scale: what is divided by, in the unit of the column, positive.
+        minimum: smallest value.
+        maximum: largest value.
+        mean: mean.
+        std: population standard deviation.
+        quantiles: values at evenly spaced levels from 0 to 1, not falling.
+    """
+
+    name: str
+    n_values: int
+    n_missing: int
+    centre: float
+    scale: float
+    minimum: float
+    maximum: float
+    mean: float
+    std: float
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class DatetimeColumn:
+    """One column of instants; times are int64 nanoseconds since 1970-01-01 UTC.
+
+    Args:
+        name: name of the column.
+        n_values: number of times.
+        n_missing: number of missing times.
+        minimum: earliest time.
+        maximum: latest time.
+        timezone: zone of the fit, ``None`` where the data named none.
+    """
+
+    name: str
+    n_values: int
+    n_missing: int
+    minimum: int
+    maximum: int
+    timezone: str | None
+
+
+Column = CategoricalColumn | ContinuousColumn | DatetimeColumn
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a fitted table, in the order in which a batch lays them out.
+
+    Args:
+        n_rows: number of rows of the fit.
+        columns: the columns in the order of the table.
+
+    >>> schema = TableSchema(4, (CategoricalColumn("city", (0, 0, 1, 2, 1)),))
+    >>> [column.name for column in schema.categorical], schema["city"].n_known
+    (['city'], 2)
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise ValueError(f"column {name!r}: not in the schema, which has {[c.name for c in self.columns]}")
+
+    @property
+    def categorical(self) -> tuple[CategoricalColumn, ...]:
+        """Columns of ``TableBatch.ids``, in its order."""
+        return tuple(c for c in self.columns if type(c) is CategoricalColumn)
+
+    @property
+    def continuous(self) -> tuple[ContinuousColumn, ...]:
+        """Columns of ``TableBatch.values`` and ``TableBatch.missing``, in their order."""
+        return tuple(c for c in self.columns if type(c) is ContinuousColumn)
+
+    @property
+    def datetime(self) -> tuple[DatetimeColumn, ...]:
+        """Columns of ``TableBatch.times``, in its order."""
+        return tuple(c for c in self.columns if type(c) is DatetimeColumn)
+
+    @property
+    def lists(self) -> tuple[ListColumn, ...]:
+        """Columns of ``TableBatch.lists``, in its order."""
+        return tuple(c for c in self.columns if type(c) is ListColumn)
