@@ -1,0 +1,185 @@
+"""The shell: ``tabembed fit``, ``transform``, ``describe`` and ``demo``.
+
+Nothing heavy is imported until a command runs, so that ``tabembed --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tables in, trained vectors out.")
+
+
+class Output(StrEnum):
+    """Which vectors to write."""
+
+    columns = "columns"
+    row = "row"
+    both = "both"
+
+
+class TargetType(StrEnum):
+    """What the target is."""
+
+    auto = "auto"
+    continuous = "continuous"
+    binary = "binary"
+    multiclass = "multiclass"
+
+
+TableFile = Annotated[Path, typer.Argument(help="A .csv, .parquet, .arrow or .feather file.")]
+
+
+@app.command()
+def fit(
+    table: TableFile,
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    model: Annotated[Path, typer.Option("--model", "-o", help="Folder to save the model in.")],
+    vectors: Annotated[Path | None, typer.Option(help="File for the out-of-fold vectors of the rows.")] = None,
+    output: Annotated[Output, typer.Option(help="Vectors per column, per row, or both.")] = Output.columns,
+    target_type: Annotated[TargetType, typer.Option(help="What the target is.")] = TargetType.auto,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Column of categories; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
+) -> None:
+    """Train an embedder on TABLE and save it.
+
+    Rows without a target are left out of the training. --vectors has nulls for them: its rows are those of TABLE.
+    """
+    with _plain_messages():
+        from tabembed import Categorical, TableEmbedder, TableEncoder
+        from tabembed.cli.files import check_output, check_parent
+
+        check_parent(model)
+        if vectors is not None:
+            check_output(vectors)
+        frame = _read_frame(table, needs=[target, *(drop or []), *(categorical or [])])
+        known = frame[target].notna()
+        if not known.any():
+            raise ValueError(f"column {target!r}: must have a value in at least one row of {table}")
+        if not known.all():
+            typer.echo(f"dropped {(~known).sum():,} of {len(frame):,} rows, which have no {target!r}")
+        X = frame.loc[known].drop(columns=[target, *(drop or [])])
+        columns = {name: Categorical() for name in categorical or []}
+        embedder = TableEmbedder(
+            TableEncoder(columns or None), output=output.value, target_type=target_type.value, random_state=seed
+        )
+        if vectors is None:
+            embedder.fit(X, frame.loc[known, target])
+        else:
+            trained = embedder.set_output(transform="pandas").fit_transform(X, frame.loc[known, target])
+        embedder.save(model)
+        typer.echo(f"saved {model}")
+        if vectors is not None:
+            _write_frame(trained.set_axis(X.index).reindex(frame.index), vectors)
+
+
+@app.command()
+def transform(
+    model: Annotated[Path, typer.Argument(help="Folder of a fitted embedder.")],
+    table: TableFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the vectors.")],
+    output: Annotated[Output | None, typer.Option(help="Vectors other than those chosen at the fit.")] = None,
+) -> None:
+    """Write the vectors of TABLE's rows, in their order."""
+    with _plain_messages():
+        from tabembed.cli.files import check_output
+
+        check_output(out)
+        embedder = _load(model)
+        if not hasattr(embedder, "transform") or not hasattr(embedder, "set_output"):
+            raise ValueError(f"{model}: must hold a TableEmbedder, got a {type(embedder).__name__}")
+        if output is not None:
+            embedder.set_params(output=output.value)
+        _write_frame(embedder.set_output(transform="pandas").transform(_read_frame(table)), out)
+
+
+@app.command()
+def describe(
+    path: Annotated[Path, typer.Argument(help="Folder of a model, or a table.", metavar="MODEL|TABLE")],
+) -> None:
+    """Show the columns of a model, or those that a table would have."""
+    with _plain_messages():
+        from rich.console import Console
+
+        from tabembed import TableEncoder
+        from tabembed.cli.report import column_table
+
+        known = _load(path) if path.is_dir() else TableEncoder().fit(_read_frame(path))
+        encoder = getattr(known, "encoder_", known)
+        widths = known.embedding_.embedding_dims() if hasattr(known, "embedding_") else None
+        kind = type(known).__name__ if path.is_dir() else "table"
+        typer.echo(f"{path}: {kind}, {encoder.schema_.n_rows:,} rows")
+        Console().print(column_table(encoder.schema_, widths))
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Folder for the model and the vectors.")] = Path("build/demo"),
+) -> None:
+    """Flights become tensors, vectors and a comparison with what people use today."""
+    with _plain_messages():
+        from tabembed.cli.demo import run
+
+        run(folder)
+
+
+def _load(path: Path) -> Any:
+    import tabembed
+
+    if not path.is_dir():
+        raise ValueError(f"{path}: no such folder")
+    return tabembed.load(path)
+
+
+def _read_frame(path: Path, needs: list[str] | None = None) -> pandas.DataFrame:
+    from tabembed.cli.files import read_table
+
+    table = read_table(path)
+    for name in needs or []:
+        if name not in table.column_names:
+            raise ValueError(f"column {name!r}: not in {path}, which has {table.column_names}")
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if twice:
+        raise ValueError(f"column {min(twice)!r}: given twice in {path}")
+    return table.to_pandas()
+
+
+def _write_frame(frame: pandas.DataFrame, path: Path) -> None:
+    import pyarrow
+
+    from tabembed.cli.files import write_table
+
+    write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), path)
+    typer.echo(f"wrote {len(frame):,} rows x {frame.shape[1]} columns to {path}")
+
+
+@contextmanager
+def _plain_messages() -> Iterator[None]:
+    """A user's mistake is one line and exit code 2; a warning is one line."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {_line(message)}", err=True)
+        try:
+            yield
+        except (ValueError, TypeError, OSError) as error:
+            typer.echo(f"error: {_line(error)}", err=True)
+            raise typer.Exit(2) from None
+
+
+def _line(message: object) -> str:
+    return " ".join(str(message).split())
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

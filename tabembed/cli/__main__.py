@@ -1,0 +1,5 @@
+"""``python -m tabembed.cli``."""
+
+from tabembed.cli import main
+
+main()
