@@ -65,5 +65,5 @@ for epoch in range(1 if quick else 5):
     net.eval()
     with torch.no_grad():
         print(f"epoch {epoch + 1}: loss on the later months {loss_of(net(**test.tensors()), late_test):.4f}")
-share = late_train.mean()
-print(f"for comparison, always the share of the training months: {loss_of(share.logit().expand(len(test)), late_test):.4f}")
+share = late_train.mean().logit().expand(len(test))
+print(f"for comparison, always the share of the training months: {loss_of(share, late_test):.4f}")

@@ -23,7 +23,7 @@ for name, tensor in batch.tensors().items():
     print(f"{name:8} {tuple(tensor.shape)} {tensor.dtype}")
 print("first row:", batch.ids[0].tolist(), "->", encoder.inverse_transform(batch[:1]).iloc[0].to_dict())
 
-# 3. Vectors, trained to predict the target. Those of fit_transform are out-of-fold: no row saw its own target.
+# 3. Vectors, trained to predict the target; those of fit_transform are out-of-fold: no row saw its target.
 embedder = TableEmbedder(encoder, max_iter=2 if quick else 20, random_state=0)
 vectors = embedder.fit_transform(X, flights["arr_delay"].to_numpy())
 print("vectors:", vectors.shape, vectors.dtype)

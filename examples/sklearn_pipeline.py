@@ -19,13 +19,16 @@ flights = load_flights().dropna(subset=["arr_delay"]).sort_values("time_hour", k
 if quick:
     flights = flights[:4000]
 
-categories, numbers = ["carrier", "flight", "tailnum", "origin", "dest", "hour"], ["sched_dep_time", "distance"]
+categories = ["carrier", "flight", "tailnum", "origin", "dest", "hour"]
+numbers = ["sched_dep_time", "distance"]
 X, late = flights[categories + numbers], (flights["arr_delay"] > 15).to_numpy()
 
 encoder = TableEncoder({name: Categorical() for name in categories}, min_frequency=10)
-embedder = TableEmbedder(encoder, output="both", cv=2 if quick else 5, max_iter=2 if quick else 20, random_state=0)
+folds, epochs = (2, 2) if quick else (5, 20)
+embedder = TableEmbedder(encoder, output="both", cv=folds, max_iter=epochs, random_state=0)
 one_hot = make_column_transformer(
-    (OneHotEncoder(min_frequency=10, handle_unknown="infrequent_if_exist"), categories), (StandardScaler(), numbers)
+    (OneHotEncoder(min_frequency=10, handle_unknown="infrequent_if_exist"), categories),
+    (StandardScaler(), numbers),
 )
 pipelines = {
     "one-hot": make_pipeline(one_hot, LogisticRegression(max_iter=1000)),

@@ -45,16 +45,16 @@ def fit(
     table: TableFile,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     model: Annotated[Path, typer.Option("--model", "-o", help="Folder to save the model in.")],
-    vectors: Annotated[Path | None, typer.Option(help="File for the out-of-fold vectors of the rows.")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="File for the out-of-fold vectors.")] = None,
     output: Annotated[Output, typer.Option(help="Vectors per column, per row, or both.")] = Output.columns,
     target_type: Annotated[TargetType, typer.Option(help="What the target is.")] = TargetType.auto,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Column of categories; may be repeated.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Column of names; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
 ) -> None:
     """Train an embedder on TABLE and save it.
 
-    Rows without a target are left out of the training. --vectors has nulls for them: its rows are those of TABLE.
+    Rows without a target are left out of the training; in --vectors, which keeps TABLE's rows, they are null.
     """
     with _plain_messages():
         from tabembed import Categorical, TableEmbedder, TableEncoder
@@ -72,7 +72,10 @@ def fit(
         X = frame.loc[known].drop(columns=[target, *(drop or [])])
         columns = {name: Categorical() for name in categorical or []}
         embedder = TableEmbedder(
-            TableEncoder(columns or None), output=output.value, target_type=target_type.value, random_state=seed
+            TableEncoder(columns or None),
+            output=output.value,
+            target_type=target_type.value,
+            random_state=seed,
         )
         if vectors is None:
             embedder.fit(X, frame.loc[known, target])

@@ -71,10 +71,13 @@ def run(folder: Path) -> None:
     again = tabembed.load(folder / "model").transform(test)
     if not np.array_equal(np.asarray(again), np.asarray(embedder.transform(test))):
         raise RuntimeError("demo must read back the vectors that it saved, got others")
-    console.print(f"saved {folder / 'model'} and {folder / 'embeddings.parquet'}; read back: the same vectors")
+    console.print(f"saved {folder / 'model'} and {folder / 'embeddings.parquet'}")
+    console.print("the model, read back, gives the same vectors")
 
 
-def _tabembed(train: pandas.DataFrame, y: np.ndarray, test: pandas.DataFrame) -> tuple[Any, dict[str, Features]]:
+def _tabembed(
+    train: pandas.DataFrame, y: np.ndarray, test: pandas.DataFrame
+) -> tuple[Any, dict[str, Features]]:
     """The embedder, and by output the vectors of the training rows (out of fold) and of the test rows."""
     from tabembed import Categorical, TableEmbedder, TableEncoder
 

@@ -1,0 +1,67 @@
+"""What the benchmark scripts share: timing side by side, a printed table and a JSON file."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+FOLDER = Path("build/bench")
+
+
+def alternate(functions: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of every function; they take turns, so that a slow moment hits all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: median(values) for name, values in seconds.items()}
+
+
+def report(name: str, rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table and write them to ``build/bench/NAME.json``.
+
+    Args:
+        name: name of the file.
+        rows: what was measured; equal keys in every row, one of them ``"reached"``.
+    """
+    table = Table(*rows[0], title=name)
+    for row in rows:
+        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row.values()))
+    Console().print(table)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = {"name": name, "python": platform.python_version(), "machine": platform.machine(), "rows": rows}
+    (FOLDER / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+def against(what: str, ours: float, theirs: float, reach: float) -> dict[str, Any]:
+    """One row: how many times faster than a peer, and whether that reaches what was promised."""
+    return {
+        "what": what,
+        "tabembed, s": ours,
+        "peer, s": theirs,
+        "times faster": theirs / ours,
+        "promised": f">= {reach:g}",
+        "reached": theirs / ours >= reach,
+    }
+
+
+def below(what: str, value: float, limit: float, unit: str) -> dict[str, Any]:
+    """One row: a value and its limit."""
+    return {
+        "what": what,
+        f"value, {unit}": value,
+        "promised": f"< {limit:g}",
+        "reached": value < limit,
+    }
