@@ -17,11 +17,11 @@ N_ROWS = 1_000_000
 
 def table() -> pandas.DataFrame:
     generator = np.random.default_rng(0)
+    values = [f"value {i}" for i in range(50)]
     columns: dict[str, object] = {"user": pandas.Series([f"user {i}" for i in range(N_ROWS)])}
     for i in range(9):
-        columns[f"category {i}"] = pandas.Series(generator.integers(50, size=N_ROWS)).map(
-            lambda c: f"value {c}"
-        )
+        codes = generator.integers(50, size=N_ROWS)
+        columns[f"category {i}"] = pandas.Categorical.from_codes(codes, values).astype(str)
     for i in range(10):
         columns[f"number {i}"] = generator.normal(size=N_ROWS)
     return pandas.DataFrame(columns)

@@ -11,6 +11,9 @@ import sys
 from measure import alternate, below, report
 
 
+HELP = "import sys; from tabembed.cli import main; sys.argv[1:] = ['--help']; main()"
+
+
 def python(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
@@ -20,9 +23,7 @@ def main() -> None:
         {
             "bare": lambda: python("pass"),
             "import": lambda: python("import tabembed"),
-            "help": lambda: python(
-                "import sys; from tabembed.cli import main; sys.argv[1:] = ['--help']; main()"
-            ),
+            "help": lambda: python(HELP),
         },
         repeats=15,
     )

@@ -1,0 +1,276 @@
+"""The shell: every command, every mistake in one line, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, ipc, parquet
+from typer.testing import CliRunner
+
+import tabembed
+from tabembed.cli import app
+
+HEAVY = ("torch", "pandas", "sklearn", "pyarrow", "numpy", "rich.table")
+ROOT = Path(__file__).parents[1]
+
+
+def make_table(n_rows: int = 240) -> pa.Table:
+    generator = np.random.default_rng(0)
+    city = generator.choice(["Athens", "Bern", "Cork", None], size=n_rows)
+    price = generator.normal(size=n_rows)
+    sold = (price + (city == "Bern") > 0).astype(float)
+    sold[:7] = np.nan
+    number = generator.integers(3, size=n_rows)
+    columns = {"city": city, "shop": number, "price": price, "sold": sold}
+    return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
+
+
+def write(table: pa.Table, path: Path) -> Path:
+    writer = {".csv": csv.write_csv, ".parquet": parquet.write_table, ".feather": feather.write_feather}
+    writer[".arrow"] = feather.write_feather
+    writer[path.suffix](table, path)
+    return path
+
+
+def call(*arguments: object) -> tuple[int, str]:
+    """Exit code and everything printed, in one line."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, re.sub(r"\s+", " ", result.output)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table, a model fitted on it, and its out-of-fold vectors."""
+    folder = tmp_path_factory.mktemp("cli")
+    write(make_table(), folder / "shops.parquet")
+    code, text = call(
+        *(
+            "fit",
+            folder / "shops.parquet",
+            "--target",
+            "sold",
+            "--categorical",
+            "shop",
+            "-o",
+            folder / "model",
+        ),
+        *("--vectors", folder / "vectors.parquet", "--seed", 3),
+    )
+    assert code == 0, text
+    assert "dropped 7 of 240 rows, which have no 'sold'" in text
+    return folder
+
+
+def test_fit_writes_out_of_fold_vectors_in_step_with_the_table(folder: Path) -> None:
+    vectors = pd.read_parquet(folder / "vectors.parquet")
+    table = pd.read_parquet(folder / "shops.parquet")
+    assert len(vectors) == 240
+    assert vectors[:7].isna().all(axis=None)
+    assert vectors[7:].notna().all(axis=None)
+    assert (vectors.dtypes == "float32").all()
+    embedder = tabembed.load(folder / "model")
+    assert list(vectors) == list(embedder.get_feature_names_out())
+    in_sample = np.asarray(embedder.transform(table[7:].drop(columns="sold")))
+    assert not np.allclose(vectors[7:].to_numpy(), in_sample)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".feather"])
+def test_transform_gives_the_same_vectors_from_every_format(
+    folder: Path, tmp_path: Path, suffix: str
+) -> None:
+    table = write(make_table()[["price", "shop", "city"]].slice(0, 50), tmp_path / f"new{suffix}")
+    code, text = call("transform", folder / "model", table, "-o", tmp_path / "out.parquet")
+    assert code == 0, text
+    rows = make_table().slice(0, 50).to_pandas()
+    expected = np.asarray(tabembed.load(folder / "model").transform(rows))
+    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "out.parquet").to_numpy(), expected)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".arrow", ".feather"])
+def test_vectors_are_written_in_every_format(folder: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"out{suffix}"
+    code, text = call("transform", folder / "model", folder / "shops.parquet", "-o", out, "--output", "row")
+    assert code == 0, text
+    read = csv.read_csv if suffix == ".csv" else feather.read_table
+    embedder = tabembed.load(folder / "model").set_params(output="row")
+    assert read(out).column_names == list(embedder.get_feature_names_out())
+    assert read(out).num_rows == 240
+
+
+def test_arrow_streams_are_read(folder: Path, tmp_path: Path) -> None:
+    table = make_table()
+    with ipc.new_stream(tmp_path / "stream.arrow", table.schema) as stream:
+        stream.write_table(table)
+    assert call("describe", tmp_path / "stream.arrow")[0] == 0
+
+
+def test_csv_types_come_from_every_row_and_empty_cells_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("code,name\n" + "1234567,a\n" * 200_000 + "x,\n")
+    code, text = call("describe", path)
+    assert code == 0, text
+    assert re.search(r"code . categorical", text)
+    assert re.search(r"name . categorical . 1 . 0\.0%", text)
+
+
+def test_describe_a_table_a_model_and_an_encoder(folder: Path, tmp_path: Path) -> None:
+    code, text = call("describe", folder / "shops.parquet")
+    assert (code, "width" in text) == (0, False)
+    assert re.search(r"city . categorical . 3 . \d+\.\d%", text)
+    assert re.search(r"shop . continuous . - . 0\.0%", text)
+    code, text = call("describe", folder / "model")
+    assert code == 0, text
+    assert "TableEmbedder" in text
+    assert re.search(r"shop . categorical . 3 . 0\.0% . [12] ", text)
+    tabembed.TableEncoder().fit(make_table()).save(tmp_path / "encoder")
+    code, text = call("describe", tmp_path / "encoder")
+    assert code == 0, text
+    assert "TableEncoder" in text
+
+
+def broken_files(folder: Path) -> list[Path]:
+    whole = {s: write(make_table(), folder / f"whole{s}").read_bytes() for s in (".parquet", ".arrow")}
+    contents = {
+        "half.parquet": whole[".parquet"][: len(whole[".parquet"]) // 2],
+        "half.arrow": whole[".arrow"][: len(whole[".arrow"]) // 2],
+        "text.parquet": b"city,price\nBern,1\n",
+        "empty.parquet": b"",
+        "empty.csv": b"",
+        "empty.arrow": b"",
+        "ragged.csv": b"a,b\n1,2\n3\n",
+        "latin.csv": b"a\n\xff\xfe\n" * 3,
+        "table.xlsx": b"PK",
+        "twice.csv": b"a,a\n1,2\n",
+        "header.csv": b"a,b\n",
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.csv").mkdir()
+    return [*(folder / name for name in contents), folder / "absent.csv", folder / "folder.csv"]
+
+
+def test_every_unreadable_file_is_one_line_that_names_it(folder: Path, tmp_path: Path) -> None:
+    for path in broken_files(tmp_path):
+        for command in (
+            ("fit", path, "--target", "a", "-o", tmp_path / "m"),
+            ("transform", folder / "model", path, "-o", tmp_path / "o.parquet"),
+        ):
+            result = CliRunner().invoke(app, [str(part) for part in command])
+            assert result.exit_code == 2, (path.name, result.output)
+            assert result.stderr.startswith("error: "), path.name
+            assert result.stderr.count("\n") == 1, result.stderr
+            if path.name != "header.csv":
+                assert path.name in result.stderr, result.stderr
+    assert not (tmp_path / "m").exists()
+    assert not (tmp_path / "o.parquet").exists()
+
+
+def test_mistakes_in_arguments(folder: Path, tmp_path: Path) -> None:
+    table, model = folder / "shops.parquet", tmp_path / "model"
+    before = sorted(tmp_path.iterdir())
+    fit = ("fit", table, "-o", model, "--target")
+    mistakes = {
+        "column 'price2': not in": (*fit, "price2"),
+        "column 'size': not in": (*fit, "sold", "--drop", "size"),
+        "column 'colour': not in": (*fit, "sold", "--categorical", "colour"),
+        "must end in one of .csv": (*fit, "sold", "--vectors", tmp_path / "v.txt"),
+        "must be in a folder that exists": (*fit, "sold", "--vectors", tmp_path / "nowhere" / "v.parquet"),
+        "no such folder": ("transform", tmp_path / "absent", table, "-o", tmp_path / "o.parquet"),
+        "no such file": ("describe", tmp_path / "absent.csv"),
+        "must be a file, got a folder": ("transform", folder / "model", table, "-o", tmp_path / "d.parquet"),
+        "'config.json'": ("describe", folder),
+    }
+    (tmp_path / "d.parquet").mkdir()
+    for text, command in mistakes.items():
+        code, output = call(*command)
+        assert code == 2, (command, output)
+        assert text in output or text == "'config.json'", (text, output)
+        assert output.startswith("error: "), output
+        assert "Traceback" not in output
+    (tmp_path / "d.parquet").rmdir()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_target_without_any_value(tmp_path: Path) -> None:
+    path = write(
+        pa.table({"a": ["x", "y"], "t": pa.array([None, None], pa.float64())}), tmp_path / "t.parquet"
+    )
+    code, output = call("fit", path, "--target", "t", "-o", tmp_path / "model")
+    assert code == 2
+    assert "column 't': must have a value in at least one row" in output
+
+
+def test_transform_needs_an_embedder_and_all_columns(folder: Path, tmp_path: Path) -> None:
+    tabembed.TableEncoder().fit(make_table()).save(tmp_path / "encoder")
+    out = tmp_path / "o.parquet"
+    code, output = call("transform", tmp_path / "encoder", folder / "shops.parquet", "-o", out)
+    assert code == 2
+    assert "must hold a TableEmbedder, got a TableEncoder" in output
+    short = write(make_table().drop(["city"]), tmp_path / "short.parquet")
+    code, output = call("transform", folder / "model", short, "-o", out)
+    assert code == 2
+    assert "'city'" in output
+    assert not out.exists()
+
+
+def test_a_write_that_fails_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tabembed.cli import files
+
+    def half(table: pa.Table, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    out = tmp_path / "out.parquet"
+    out.write_bytes(b"old")
+    monkeypatch.setitem(files._WRITERS, ".parquet", half)
+    with pytest.raises(OSError, match="disk full"):
+        files.write_table(make_table(), out)
+    assert out.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def run_python(code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    return done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from tabembed.cli import main\n"
+        "sys.argv[1:] = ['--help']\n"
+        "try:\n    main()\n"
+        "except SystemExit:\n    pass\n"
+        "print('loaded', [m for m in sys.argv[2:] or {heavy} if m in sys.modules])\n"
+    )
+    text = run_python(code.format(heavy=HEAVY[:5]))
+    assert "transform" in text
+    assert "loaded []" in text
+    assert "loaded ['numpy']" in run_python("import numpy\n" + code.format(heavy=HEAVY[:5]))
+
+
+@pytest.mark.slow
+def test_demo(tmp_path: Path) -> None:
+    code, text = call("demo", "--folder", tmp_path / "demo")
+    assert code == 0, text
+    assert "gives the same vectors" in text
+    aucs = [float(auc) for auc in re.findall(r"(0\.\d{3}) . 0\.\d{3} to", text)]
+    assert len(aucs) == 5
+    assert min(aucs) > 0.55
+    assert {"column", "category", "count", "kind", "e0"} <= set(
+        pd.read_parquet(tmp_path / "demo/embeddings.parquet")
+    )
