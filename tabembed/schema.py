@@ -6,7 +6,7 @@ and values never seen share it), and from ``3`` on the known values by falling c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 PADDING, MISSING, UNKNOWN, FIRST_KNOWN = 0, 1, 2, 3
@@ -26,7 +26,7 @@ class CategoricalColumn:
     """
 
     name: str
-    counts: tuple[int, ...]
+    counts: tuple[int, ...] = field(repr=False)
     ordered: tuple[int, ...] | None = None
 
     @property
@@ -71,7 +71,7 @@ class ContinuousColumn:
     maximum: float
     mean: float
     std: float
-    quantiles: tuple[float, ...]
+    quantiles: tuple[float, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)

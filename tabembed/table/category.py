@@ -1,0 +1,177 @@
+"""A column of categories: one value a row, one id a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN, CategoricalColumn
+from tabembed.table.vocabulary import Vocabulary, canonical, common_type, family
+
+
+@dataclass(frozen=True)
+class CategoryState:
+    """Counts of a categorical column over the rows seen so far."""
+
+    values: pa.Array
+    counts: np.ndarray
+    n_missing: int
+    declared: pa.Array | None = None
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """Spec of a column of categories.
+
+    Args:
+        min_frequency: rows (int) or share of the rows (float) that a value needs to be known;
+            rarer values share the unknown id. ``None`` takes the encoder's setting.
+        max_categories: most values that are known, the most frequent ones.
+            ``None`` takes the encoder's setting.
+
+    Raises: ValueError when a setting is out of range.
+
+    >>> Categorical(min_frequency=5)
+    Categorical(min_frequency=5, max_categories=None)
+    """
+
+    min_frequency: int | float | None = None
+    max_categories: int | None = None
+
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        check_frequency(self.min_frequency, self.max_categories)
+
+    @staticmethod
+    def accepts(kind: pa.DataType) -> bool:
+        """Text, booleans and dictionaries are categories without a word."""
+        return pa.types.is_dictionary(kind) or pa.types.is_null(kind) or family(kind) in ("text", "booleans")
+
+    def with_defaults(self, encoder: Any) -> Categorical:
+        """The same spec, settings left open taken from the encoder."""
+        return replace(
+            self,
+            min_frequency=encoder.min_frequency if self.min_frequency is None else self.min_frequency,
+            max_categories=encoder.max_categories if self.max_categories is None else self.max_categories,
+        )
+
+    def partial(self, name: str, array: pa.Array) -> CategoryState:
+        """Count the values of one column."""
+        declared = None
+        if pa.types.is_dictionary(array.type):
+            if array.type.ordered:
+                declared = canonical(array.dictionary, name)
+            array = array.dictionary_decode()
+        counted = canonical(array, name).drop_null().value_counts()
+        values, counts = counted.field("values"), counted.field("counts").to_numpy().astype(np.int64)
+        return CategoryState(values, counts, array.null_count, declared)
+
+    def merge(self, name: str, a: CategoryState, b: CategoryState) -> CategoryState:
+        """Counts over the rows of both."""
+        kind = common_type(a.values.type, b.values.type, name)
+        try:
+            values = pa.concat_arrays([a.values.cast(kind), b.values.cast(kind)])
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column {name!r}: its parts must fit one type of number ({error})") from None
+        table = pa.table({"values": values, "counts": np.concatenate([a.counts, b.counts])})
+        summed = table.group_by("values").aggregate([("counts", "sum")])
+        return CategoryState(
+            summed["values"].combine_chunks(),
+            summed["counts_sum"].to_numpy(),
+            a.n_missing + b.n_missing,
+            _one_order(a.declared, b.declared),
+        )
+
+    def finalize(self, name: str, state: CategoryState, n_rows: int) -> CategoryColumn:
+        """Give out the ids: by falling count, ties by value."""
+        known, counts = rank(self, state, n_rows)
+        vocabulary = Vocabulary(known, name)
+        ordered = None
+        if state.declared is not None:
+            ids = vocabulary.encode(state.declared)
+            ordered = tuple(ids[ids >= FIRST_KNOWN].tolist())
+        return CategoryColumn(vocabulary, CategoricalColumn(name, counts, ordered))
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A fitted column of categories."""
+
+    vocabulary: Vocabulary
+    column: CategoricalColumn
+
+    lane: ClassVar[str] = "ids"
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        """Ids of one column's values."""
+        return self.vocabulary.encode(array)
+
+    def decode(self, ids: np.ndarray) -> pa.Array:
+        """Values of ids; missing and unknown both become null."""
+        return self.vocabulary.decode(ids)
+
+    def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """JSON and arrays that ``from_artifact`` turns back into this column."""
+        kind, arrays = self.vocabulary.to_artifact()
+        ordered = list(self.column.ordered) if self.column.ordered is not None else None
+        return {"type": kind, "ordered": ordered}, {**arrays, "counts": np.array(self.column.counts, np.int64)}
+
+    @classmethod
+    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> CategoryColumn:
+        """Rebuild what ``to_artifact`` gave."""
+        ordered = tuple(config["ordered"]) if config["ordered"] is not None else None
+        vocabulary, counts = load_vocabulary(name, config, arrays)
+        return cls(vocabulary, CategoricalColumn(name, counts, ordered))
+
+
+def check_frequency(min_frequency: Any, max_categories: Any) -> None:
+    """Check the two settings that decide which values are known."""
+    if min_frequency is not None and (isinstance(min_frequency, bool) or not isinstance(min_frequency, int | float)):
+        raise TypeError(f"min_frequency must be an int, a float or None, got {min_frequency!r}")
+    if isinstance(min_frequency, float) and not 0 < min_frequency < 1:
+        raise ValueError(f"min_frequency must lie between 0 and 1 as a share of rows, got {min_frequency}")
+    if isinstance(min_frequency, int) and min_frequency < 1:
+        raise ValueError(f"min_frequency must be at least 1 as a number of rows, got {min_frequency}")
+    if max_categories is not None and (isinstance(max_categories, bool) or not isinstance(max_categories, int)):
+        raise TypeError(f"max_categories must be an int or None, got {max_categories!r}")
+    if max_categories is not None and max_categories < 1:
+        raise ValueError(f"max_categories must be at least 1, got {max_categories}")
+
+
+def rank(spec: Any, state: CategoryState, n_rows: int) -> tuple[pa.Array, tuple[int, ...]]:
+    """Known values by falling count, ties by value, and the counts of every id."""
+    needed = spec.min_frequency or 1
+    needed = needed * n_rows if isinstance(needed, float) else needed
+    table = pa.table({"value": state.values, "count": state.counts})
+    keys = [("count", "descending"), ("value", "ascending")]
+    order = pc.sort_indices(table, sort_keys=keys[: 1 if pa.types.is_null(state.values.type) else 2])
+    counts = state.counts[order.to_numpy()]
+    n_known = int((counts >= needed).sum())
+    n_known = n_known if spec.max_categories is None else min(n_known, spec.max_categories)
+    reserved = np.zeros(FIRST_KNOWN, np.int64)
+    reserved[MISSING], reserved[UNKNOWN] = state.n_missing, counts[n_known:].sum()
+    return state.values.take(order[:n_known]), tuple(np.concatenate([reserved, counts[:n_known]]).tolist())
+
+
+def load_vocabulary(
+    name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> tuple[Vocabulary, tuple[int, ...]]:
+    """Vocabulary and counts of a saved column."""
+    from tabembed.artifact import ArtifactError
+
+    vocabulary = Vocabulary.from_artifact(name, config["type"], arrays)
+    if len(arrays["counts"]) != FIRST_KNOWN + len(vocabulary):
+        raise ArtifactError(f"column {name!r}: must have one count an id, got {len(arrays['counts'])}")
+    return vocabulary, tuple(arrays["counts"].tolist())
+
+
+def _one_order(a: pa.Array | None, b: pa.Array | None) -> pa.Array | None:
+    """Two declared orders stay declared only when they agree, whichever comes first."""
+    if a is None or b is None:
+        return a if b is None else b
+    return a if a.equals(b) else None

@@ -1,0 +1,324 @@
+"""A table in, tensors out: every column goes to its own room and comes back as part of a batch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tabembed.artifact import ArtifactError, read, write
+from tabembed.batch import TableBatch
+from tabembed.schema import TableSchema
+from tabembed.table.category import Categorical, CategoryColumn, check_frequency
+from tabembed.table.datetime import Datetime, TimeColumn
+from tabembed.table.frame import Frame, read_frame
+from tabembed.table.lists import CategoricalList, ListsColumn
+from tabembed.table.number import Continuous, NumberColumn
+from tabembed.table.scaler import check_scaler
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPECS: dict[str, Any] = {c.__name__: c for c in (CategoricalList, Datetime, Continuous, Categorical)}
+"""The kinds of column, in the order in which they are asked whether they accept a type."""
+_FITTED: dict[str, Any] = {c.__name__: c for c in (CategoryColumn, NumberColumn, TimeColumn, ListsColumn)}
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A column without a value so far: its kind waits for one.
+
+    Args:
+        n_rows: rows seen, all of them missing.
+        guess: the spec that the emptiest type allowed, used when no value ever comes.
+    """
+
+    n_rows: int
+    guess: Any
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a fit knows of the rows seen so far."""
+
+    n_rows: int
+    named: bool
+    states: dict[str, tuple[Any, Any] | Undecided]
+
+
+class TableEncoder(BaseEstimator):
+    """Turn tables into tensors, the same way every time.
+
+    Without a word from you the dtype alone decides what a column is: text, booleans and categories
+    are ``Categorical``; numbers ``Continuous``; dates and times ``Datetime``; lists
+    ``CategoricalList``. ``kinds_`` shows the decision, ``columns`` changes it.
+
+    Args:
+        columns: spec by column name; ``"drop"`` leaves a column out. A sequence of names keeps
+            only those. Columns that are not named are decided by their dtype.
+        min_frequency: rows (int) or share of rows (float) that a category needs to be known.
+        max_categories: most categories that are known in a column.
+        scaler: ``"squash"`` (median and IQR, smooth clip at ±3), ``"standard"``, ``"quantile"``
+            or ``None``. Squash is lossy far out; standard is inverted to 1e-5.
+
+    Raises:
+        ValueError: for a table without rows, columns that are missing or stand twice.
+        TypeError: for columns of mixed types, or of another type than in the fit.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"city": ["Oslo", "Rome", "Rome", None], "km": [1.0, 2.0, 3.0, None]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.kinds_
+    {'city': 'categorical', 'km': 'continuous'}
+    >>> encoder.transform(table).ids[:, 0].tolist()
+    [4, 3, 3, 1]
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any] | Sequence[str] | None = None,
+        *,
+        min_frequency: int | float | None = None,
+        max_categories: int | None = None,
+        scaler: str | None = "squash",
+    ) -> None:
+        self.columns = columns
+        self.min_frequency = min_frequency
+        self.max_categories = max_categories
+        self.scaler = scaler
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Learn vocabularies and statistics; ``y`` is ignored."""
+        return self.finalize(self.partial(X))
+
+    def partial(self, X: Any) -> TableState:
+        """What some of the rows say; ``merge`` and ``finalize`` make a fit of such parts."""
+        check_frequency(self.min_frequency, self.max_categories)
+        check_scaler(self.scaler, "scaler")
+        frame = read_frame(X)
+        specs = self._specs(frame)
+        if not specs:
+            raise ValueError(
+                f"table must have at least one column to encode, got 0 feature(s) (shape=({frame.n_rows}, 0)) "
+                "while a minimum of 1 is required."
+            )
+        states: dict[str, tuple[Any, Any] | Undecided] = {}
+        for name, spec in specs.items():
+            array = frame.column(frame.names.index(name))
+            spec = self._spec(name, spec, array.type)
+            if array.null_count == len(array):
+                states[name] = Undecided(len(array), spec)
+            else:
+                states[name] = (spec, spec.partial(name, array))
+        return TableState(frame.n_rows, frame.named, states)
+
+    def merge(self, a: TableState, b: TableState) -> TableState:
+        """What the rows of both say; neither changes."""
+        if set(a.states) != set(b.states):
+            raise ValueError(f"parts must have the same columns, got {sorted(set(a.states) ^ set(b.states))} in one")
+        states = {name: _merge(name, a.states[name], b.states[name]) for name in a.states}
+        return TableState(a.n_rows + b.n_rows, a.named, states)
+
+    def finalize(self, state: TableState) -> TableEncoder:
+        """Give out ids, centres and scales."""
+        if state.n_rows == 0:
+            raise ValueError("Found array with 0 sample(s): a fit needs a minimum of 1 is required row, got 0 rows")
+        fitted, empty = {}, []
+        for name, column in state.states.items():
+            if isinstance(column, Undecided):
+                empty.append(name)
+                column = (column.guess, column.guess.partial(name, pa.nulls(column.n_rows)))
+            fitted[name] = column[0].finalize(name, column[1], state.n_rows)
+        if empty:
+            kinds = ", ".join(f"{name!r} ({_kind(fitted[name])})" for name in empty)
+            warnings.warn(f"columns without a single value in the fit: {kinds}", UserWarning, stacklevel=3)
+        self._set_fitted(fitted, state.n_rows, state.named)
+        return self
+
+    def transform(self, X: Any) -> TableBatch:
+        """Encode rows; the table given is never changed.
+
+        Args:
+            X: a table with the columns of the fit, in any order; others are ignored. A table
+                without names goes by position.
+        """
+        check_is_fitted(self, "schema_")
+        frame = read_frame(X)
+        n, schema, place = frame.n_rows, self.schema_, self._positions(frame)
+        ids = np.empty((len(schema.categorical), n), np.int64)
+        times = np.empty((len(schema.datetime), n), np.int64)
+        values = np.empty((len(schema.continuous), n), np.float32)
+        missing = np.empty((len(schema.continuous), n), bool)
+        lists, count = {}, {"ids": 0, "values": 0, "times": 0, "lists": 0}
+        for name, column in self.columns_.items():
+            array, row = frame.column(place[name]), count[column.lane]
+            count[column.lane] += 1
+            match column.lane:
+                case "ids":
+                    ids[row] = column.encode(array)
+                case "values":
+                    values[row], missing[row] = column.encode(array)
+                case "times":
+                    times[row] = column.encode(array)
+                case "lists":
+                    lists[name] = column.encode(array)
+        # Columns lie one after the other in memory, as a table's do; the batch is the view by rows.
+        return TableBatch(*(torch.from_numpy(lane).T for lane in (ids, values, missing, times)), lists=lists)
+
+    def inverse_transform(self, batch: TableBatch) -> pd.DataFrame:
+        """The table that a batch came from: missing and unknown categories come back as missing."""
+        check_is_fitted(self, "schema_")
+        batch = batch.to("cpu")
+        lanes = {"ids": batch.ids.numpy(), "times": batch.times.numpy()}
+        values, missing, columns = batch.values.numpy(), batch.missing.numpy(), {}
+        count = dict.fromkeys(("ids", "values", "times", "lists"), 0)
+        for name, column in self.columns_.items():
+            i = count[column.lane]
+            count[column.lane] += 1
+            if column.lane == "lists":
+                columns[name] = column.decode(batch.lists[name])
+            elif column.lane == "values":
+                columns[name] = column.decode(values[:, i], missing[:, i])
+            else:
+                columns[name] = column.decode(lanes[column.lane][:, i])
+        return pa.table(columns).to_pandas()
+
+    @property
+    def kinds_(self) -> dict[str, str]:
+        """Kind of every column: categorical, continuous, datetime or list."""
+        return {name: _kind(column) for name, column in self.columns_.items()}
+
+    @property
+    def categories_(self) -> dict[str, np.ndarray]:
+        """Known values of every categorical column; position i has the id 3 + i."""
+        return {
+            name: column.vocabulary.values.to_numpy(zero_copy_only=False).astype(object)
+            for name, column in self.columns_.items()
+            if hasattr(column, "vocabulary")
+        }
+
+    def save(self, path: Any) -> None:
+        """Write a folder with ``config.json`` and ``model.safetensors``."""
+        write(path, type(self).__name__, *self.to_artifact())
+
+    @classmethod
+    def load(cls, path: Any) -> TableEncoder:
+        """Read what ``save`` wrote.
+
+        Raises: ArtifactError when the folder is damaged or is not a saved encoder.
+        """
+        return cls.from_artifact(*read(path, [cls.__name__]))
+
+    def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The fitted encoder as JSON and named arrays."""
+        check_is_fitted(self, "schema_")
+        columns, arrays = [], {}
+        for i, (name, column) in enumerate(self.columns_.items()):
+            config, own = column.to_artifact()
+            columns.append({"name": name, "fitted": type(column).__name__, "config": config})
+            arrays |= {f"{i}.{key}": array for key, array in own.items()}
+        params = {**self.get_params(deep=False), "columns": _specs_to_json(self.columns)}
+        return {"params": params, "n_rows": self.schema_.n_rows, "named": self._named, "columns": columns}, arrays
+
+    @classmethod
+    def from_artifact(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableEncoder:
+        """Rebuild what ``to_artifact`` gave."""
+        try:
+            params = {**config["params"], "columns": _specs_from_json(config["params"]["columns"])}
+            encoder, fitted = cls(**params), {}
+            for i, column in enumerate(config["columns"]):
+                own = {k.partition(".")[2]: a for k, a in arrays.items() if k.partition(".")[0] == str(i)}
+                name = column["name"]
+                fitted[name] = _FITTED[column["fitted"]].from_artifact(name, column["config"], own)
+            encoder._set_fitted(fitted, config["n_rows"], config["named"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ArtifactError(f"the saved encoder is damaged ({error!r})") from None
+        return encoder
+
+    def _set_fitted(self, fitted: dict[str, Any], n_rows: int, named: bool) -> None:
+        self.columns_ = fitted
+        self.schema_ = TableSchema(n_rows, tuple(column.column for column in fitted.values()))
+        self.feature_names_in_ = np.array(list(fitted), dtype=object)
+        self.n_features_in_ = len(fitted)
+        self._named = named
+
+    def _specs(self, frame: Frame) -> dict[str, Any]:
+        """Spec or None by name, for the columns that are not dropped."""
+        columns = self.columns
+        if columns is None:
+            return dict.fromkeys(frame.names)
+        if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence):
+            raise TypeError(f"columns must be a dict of specs or a list of names, got {columns!r}")
+        for name in columns:
+            if name not in frame.names:
+                raise ValueError(f"column {name!r}: has a spec, but the table has only {list(frame.names)}")
+        if not isinstance(columns, Mapping):
+            return {name: None for name in frame.names if name in columns}
+        specs = {name: columns.get(name) for name in frame.names}
+        for name, spec in specs.items():
+            if spec is not None and spec != "drop" and type(spec) not in SPECS.values():
+                raise TypeError(f"column {name!r}: its spec must be one of {list(SPECS)} or 'drop', got {spec!r}")
+        return {name: spec for name, spec in specs.items() if spec != "drop"}
+
+    def _spec(self, name: str, spec: Any, kind: pa.DataType) -> Any:
+        if spec is None:
+            accepting = [candidate for candidate in SPECS.values() if candidate.accepts(kind)]
+            if not accepting:
+                raise TypeError(f"column {name!r}: must be of a kind in {list(SPECS)}, got {kind}: cast or drop it")
+            spec = accepting[0]()
+        return spec.with_defaults(self)
+
+    def _positions(self, frame: Frame) -> dict[str, int]:
+        if not frame.named or (not self._named and not set(self.columns_) <= set(frame.names)):
+            if len(frame.names) != self.n_features_in_:
+                raise ValueError(
+                    f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+            return {name: i for i, name in enumerate(self.columns_)}
+        place = {name: i for i, name in enumerate(frame.names)}
+        for name in self.columns_:
+            if name not in place:
+                raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
+        return place
+
+
+def _merge(name: str, a: Any, b: Any) -> Any:
+    if isinstance(a, Undecided) and isinstance(b, Undecided):
+        guess = min(a.guess, b.guess, key=lambda spec: list(SPECS).index(type(spec).__name__))
+        return Undecided(a.n_rows + b.n_rows, guess)
+    if isinstance(a, Undecided):
+        a, b = b, a
+    spec, state = a
+    if isinstance(b, Undecided):
+        return spec, replace(state, n_missing=state.n_missing + b.n_rows)
+    if type(spec) is not type(b[0]):
+        raise TypeError(f"column {name!r}: must be of one kind in every part, got {spec.kind} and {b[0].kind}")
+    return spec, spec.merge(name, state, b[1])
+
+
+def _kind(fitted: Any) -> str:
+    lanes = {"ids": "categorical", "values": "continuous", "times": "datetime", "lists": "list"}
+    return lanes[fitted.lane]
+
+
+def _specs_to_json(columns: Any) -> Any:
+    if not isinstance(columns, Mapping):
+        return columns if columns is None else list(columns)
+    return {n: s if s in (None, "drop") else {"spec": type(s).__name__, **asdict(s)} for n, s in columns.items()}
+
+
+def _specs_from_json(columns: Any) -> Any:
+    if not isinstance(columns, dict):
+        return columns
+    return {
+        name: spec if spec in (None, "drop") else SPECS[spec["spec"]](**{k: v for k, v in spec.items() if k != "spec"})
+        for name, spec in columns.items()
+    }

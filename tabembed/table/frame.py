@@ -1,0 +1,162 @@
+"""Any table as named Arrow columns: the only file that knows a dataframe library.
+
+``None``, ``NaN``, ``NaT`` and ``pd.NA`` become one null here, and only here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Named columns, converted when they are asked for.
+
+    Args:
+        names: column names, all different.
+        n_rows: number of rows.
+        named: False when the table carried no names and the columns count by position.
+        get: the column at a position, as an Arrow array or a chunked one.
+    """
+
+    names: tuple[str, ...]
+    n_rows: int
+    named: bool
+    get: Callable[[int], Any]
+
+    def column(self, position: int) -> pa.Array:
+        """One column as a single Arrow array in which every gap is null."""
+        name = self.names[position]
+        try:
+            array = self.get(position)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
+            raise TypeError(
+                f"column {name!r}: must hold values of one type that Arrow knows, got a mix ({error})"
+            ) from None
+        return _nan_to_null(_one_chunk(array))
+
+
+def read_frame(table: Any) -> Frame:
+    """Open a table.
+
+    Args:
+        table: pandas, polars, pyarrow or any other object with ``__arrow_c_stream__``; a dict of
+            columns; a two-dimensional array or list of rows, whose columns are called x0, x1, ….
+
+    Raises:
+        ValueError: when a name stands twice, or an array is not two-dimensional.
+        TypeError: when it is not a table.
+    """
+    frame = _open(table)
+    twice = sorted(name for name, n in Counter(frame.names).items() if n > 1)
+    if twice:
+        raise ValueError(f"column {twice[0]!r}: must be there once, got it {frame.names.count(twice[0])} times")
+    return frame
+
+
+def _open(table: Any) -> Frame:
+    library = type(table).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(table, "columns"):
+        return _open_pandas(table)
+    if library == "polars" and not hasattr(table, "__arrow_c_stream__"):
+        raise TypeError(f"table must be in memory, got a polars {type(table).__name__}: call .collect() first")
+    if hasattr(table, "__arrow_c_stream__") and not (library in ("pandas", "polars") and not hasattr(table, "columns")):
+        return _open_arrow(table if isinstance(table, pa.Table) else pa.table(table))
+    if isinstance(table, pa.RecordBatch):
+        return _open_arrow(pa.Table.from_batches([table]))
+    if isinstance(table, dict):
+        return _open_dict(table)
+    return _open_array(table)
+
+
+def _open_arrow(table: pa.Table) -> Frame:
+    return Frame(tuple(table.column_names), table.num_rows, True, table.column)
+
+
+def _open_pandas(table: Any) -> Frame:
+    names = tuple(map(str, table.columns))
+    return Frame(names, len(table), True, lambda position: _pandas_column(table._ixs(position, axis=1)))
+
+
+def _open_dict(table: dict[Any, Any]) -> Frame:
+    columns = list(table.values())
+    lengths = {str(name): len(column) for name, column in table.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns must have equally many rows, got {lengths}")
+    return Frame(tuple(lengths), next(iter(lengths.values()), 0), True, lambda i: _array_column(columns[i]))
+
+
+def _open_array(table: Any) -> Frame:
+    if hasattr(table, "toarray"):
+        raise TypeError("table must be dense, got a sparse matrix: use .toarray() if it fits into memory")
+    if not isinstance(table, np.ndarray) and not isinstance(table, Sequence) and not hasattr(table, "__array__"):
+        raise TypeError(f"table must be a dataframe, an Arrow table or a 2-D array, got {type(table).__name__}")
+    if isinstance(table, str):
+        raise TypeError("table must be a dataframe, an Arrow table or a 2-D array, got str")
+    array = np.asarray(table)
+    if array.dtype.kind in "US" and not isinstance(table, np.ndarray):
+        array = np.asarray(table, dtype=object)  # numpy would turn the numbers of a mixed list into text
+    if np.iscomplexobj(array):
+        raise ValueError("Complex data not supported: table must hold real values")
+    if array.ndim != 2:
+        hint = "Reshape your data: one column is X.reshape(-1, 1), one row is X.reshape(1, -1)"
+        raise ValueError(f"Expected 2D array, got {array.ndim}D array instead. {hint}")
+    names = tuple(f"x{i}" for i in range(array.shape[1]))
+    return Frame(names, len(array), False, lambda position: _array_column(array[:, position]))
+
+
+def _pandas_column(series: Any) -> Any:
+    values = series.array
+    return _object_column(series.to_numpy()) if series.dtype == object else pa.array(values, from_pandas=True)
+
+
+def _array_column(values: Any) -> Any:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if type(values).__module__.partition(".")[0] == "pandas":
+        return _pandas_column(values)
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return pa.array(np.ascontiguousarray(values), from_pandas=True)
+    return _object_column(values)
+
+
+def _object_column(values: Any) -> Any:
+    """Python objects; Arrow would let a boolean among floats, or a time among dates, pass."""
+    try:
+        array = pa.array(values, from_pandas=True)
+    except OverflowError:
+        return pa.array(values, from_pandas=True, type=pa.uint64())
+    if pa.types.is_floating(array.type) or pa.types.is_temporal(array.type):
+        kinds = {type(value) for value in values if value is not None and value == value}
+        booleans = kinds & {bool, np.bool_}
+        dates = {kind for kind in kinds if kind.__name__ == "date"}
+        if (booleans or dates) and kinds - booleans - dates - {type(None)}:
+            raise ValueError(" and ".join(sorted(kind.__name__ for kind in kinds)))
+    return array
+
+
+def _one_chunk(array: Any) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        if array.num_chunks == 1:
+            array = array.chunk(0)
+        elif pa.types.is_dictionary(array.type):
+            array = array.unify_dictionaries().combine_chunks()
+        else:
+            array = array.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _nan_to_null(array: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(array.type):
+        return array
+    nan = pc.is_nan(array)
+    return pc.if_else(nan, None, array) if pc.any(nan).as_py() else array

@@ -1,0 +1,203 @@
+"""A column of numbers: float64 statistics, then a float32 value and a missing flag."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tabembed.schema import ContinuousColumn
+from tabembed.table.scaler import SCALERS, check_scaler
+from tabembed.table.sketch import Sketch
+from tabembed.table.vocabulary import family
+
+_N_QUANTILES = 1001
+_FLOAT32_WHOLE = 2**24
+
+
+@dataclass(frozen=True)
+class NumberState:
+    """Moments and quantiles of the finite values seen so far; ``m2`` is Σ(x − mean)²."""
+
+    n_values: int
+    n_missing: int
+    mean: float
+    m2: float
+    minimum: float
+    maximum: float
+    sketch: Sketch
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """Spec of a column of numbers; durations count in seconds.
+
+    Args:
+        scaler: ``"squash"``, ``"standard"``, ``"quantile"``, or ``"none"`` for the number itself.
+            ``None`` takes the encoder's setting.
+
+    Raises: ValueError when there is no such scaler.
+
+    >>> Continuous(scaler="standard")
+    Continuous(scaler='standard')
+    """
+
+    scaler: str | None = None
+
+    kind: ClassVar[str] = "continuous"
+
+    def __post_init__(self) -> None:
+        if self.scaler != "none":
+            check_scaler(self.scaler, "Continuous.scaler")
+
+    @staticmethod
+    def accepts(kind: pa.DataType) -> bool:
+        """Every type of number, and durations."""
+        return family(kind) == "numbers" or pa.types.is_duration(kind)
+
+    def with_defaults(self, encoder: Any) -> Continuous:
+        """The same spec, a scaler left open taken from the encoder."""
+        scaler = encoder.scaler if self.scaler is None else self.scaler
+        return replace(self, scaler="none" if scaler is None else scaler)
+
+    def partial(self, name: str, array: pa.Array) -> NumberState:
+        """Statistics of one column."""
+        x = numbers(array, name)
+        finite = x[np.isfinite(x)]
+        n_missing = int(np.isnan(x).sum())
+        if len(finite) == 0:
+            return NumberState(0, n_missing, 0.0, 0.0, np.inf, -np.inf, Sketch.of(finite))
+        low, high = float(finite.min()), float(finite.max())
+        with np.errstate(over="ignore"):
+            mean = low if low == high else float(finite.mean())  # the mean of equal floats may differ from them
+            mean = mean if np.isfinite(mean) else float((finite / len(finite)).sum())
+            m2 = min(float(np.square(finite - mean).sum()), np.finfo(float).max)
+        return NumberState(len(finite), n_missing, mean, m2, low, high, Sketch.of(finite))
+
+    def merge(self, name: str, a: NumberState, b: NumberState) -> NumberState:
+        """Statistics over the rows of both (Chan, Golub & LeVeque 1983, equation 2.1)."""
+        n = a.n_values + b.n_values
+        delta = b.mean - a.mean
+        share = b.n_values / n if n else 0.0
+        return NumberState(
+            n,
+            a.n_missing + b.n_missing,
+            (a.mean + delta * share if a.n_values else b.mean) if n else 0.0,
+            a.m2 + b.m2 + (delta * delta * a.n_values * share if a.n_values and b.n_values else 0.0),
+            min(a.minimum, b.minimum),
+            max(a.maximum, b.maximum),
+            a.sketch.merge(b.sketch),
+        )
+
+    def finalize(self, name: str, state: NumberState, n_rows: int) -> NumberColumn:
+        """Choose centre and scale."""
+        if state.n_values == 0:
+            zeros = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
+            column = ContinuousColumn(name, 0, state.n_missing, scale=1.0, quantiles=(0.0,), **zeros)
+            return NumberColumn(column, self.scaler)
+        quantiles = np.clip(state.sketch.quantiles(np.linspace(0, 1, _N_QUANTILES)), state.minimum, state.maximum)
+        std = float(np.sqrt(state.m2 / state.n_values))
+        low, median, high = quantiles[[_N_QUANTILES // 4, _N_QUANTILES // 2, 3 * _N_QUANTILES // 4]].tolist()
+        spread = high - low or (state.maximum - state.minimum) / 2
+        robust = SCALERS[_key(self.scaler)].robust
+        centre, scale = (median, spread) if robust else (state.mean, std)
+        if state.minimum == state.maximum or not scale or not np.isfinite(scale):
+            scale = 1.0 if state.minimum == state.maximum or not scale else np.finfo(float).max / 2
+        return NumberColumn(
+            ContinuousColumn(
+                name=name,
+                n_values=state.n_values,
+                n_missing=state.n_missing,
+                centre=centre,
+                scale=scale,
+                minimum=state.minimum,
+                maximum=state.maximum,
+                mean=state.mean,
+                std=std,
+                quantiles=tuple(np.unique(quantiles).tolist() if len(set(quantiles)) == 1 else quantiles.tolist()),
+            ),
+            self.scaler,
+        )
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A fitted column of numbers."""
+
+    column: ContinuousColumn
+    scaler: str | None
+
+    lane: ClassVar[str] = "values"
+
+    def encode(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Scaled numbers (float64, finite, to be stored as float32) and where they are missing.
+
+        A missing number stands at the centre of its column. An infinite one is not missing: it
+        takes the largest or smallest value of the fit.
+        """
+        name, column = self.column.name, self.column
+        x = numbers(array, name)
+        missing = np.isnan(x)
+        if column.n_values == 0:
+            return np.zeros(len(x)), missing
+        if self.scaler == "none" and pa.types.is_integer(array.type):
+            _warn_if_rounded(x, name)
+        x = np.nan_to_num(x, nan=column.centre, posinf=column.maximum, neginf=column.minimum)
+        limit = float(np.finfo(np.float32).max)
+        return np.clip(SCALERS[_key(self.scaler)].forward(x, column), -limit, limit), missing
+
+    def decode(self, values: np.ndarray, missing: np.ndarray) -> pa.Array:
+        """Numbers in the unit of the column, null where missing."""
+        numbers = SCALERS[_key(self.scaler)].inverse(values.astype(np.float64), self.column)
+        return pa.array(numbers, mask=missing)
+
+    def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """JSON and arrays that ``from_artifact`` turns back into this column."""
+        config = asdict(self.column)
+        quantiles = np.array(config.pop("quantiles"), np.float64)
+        return {**config, "scaler": self.scaler}, {"quantiles": quantiles}
+
+    @classmethod
+    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> NumberColumn:
+        """Rebuild what ``to_artifact`` gave."""
+        fields = {key: value for key, value in config.items() if key not in ("scaler", "name")}
+        column = ContinuousColumn(name, quantiles=tuple(arrays["quantiles"].tolist()), **fields)
+        return cls(column, config["scaler"])
+
+
+def numbers(array: pa.Array, name: str) -> np.ndarray:
+    """A column as float64, NaN where missing."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return numbers(array.dictionary_decode(), name)
+    if pa.types.is_null(kind) or array.null_count == len(array):
+        return np.full(len(array), np.nan)
+    if pa.types.is_duration(kind):
+        return pc.divide(array.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64(), safe=False), 1e9).to_numpy(
+            zero_copy_only=False
+        )
+    if family(kind) not in ("numbers", "booleans"):
+        raise TypeError(f"column {name!r}: must hold numbers, got {family(kind)}")
+    if array.null_count == 0 and not pa.types.is_boolean(kind) and not pa.types.is_decimal(kind):
+        return array.to_numpy().astype(np.float64, copy=False)
+    floats = array.cast(pa.uint8()) if pa.types.is_boolean(kind) else array
+    return floats.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+
+
+def _key(scaler: str | None) -> str | None:
+    return None if scaler == "none" else scaler
+
+
+def _warn_if_rounded(x: np.ndarray, name: str) -> None:
+    large = x[np.abs(x) > _FLOAT32_WHOLE]
+    if len(large) and np.any(large.astype(np.float32) != large):
+        warnings.warn(
+            f"column {name!r}: float32 changes its whole numbers beyond 2**24; "
+            "choose a scaler, or make it Categorical() if it is a name",
+            UserWarning,
+            stacklevel=4,
+        )

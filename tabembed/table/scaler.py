@@ -1,0 +1,75 @@
+"""How a number is brought to the size that a network expects, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tabembed.schema import ContinuousColumn
+
+SQUASH_LIMIT = 3.0
+_TAIL = 1e-7  # as scikit-learn's QuantileTransformer: the normal quantile of 0 and 1 is infinite
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Two functions of (float64 numbers, column), and how centre and scale come about."""
+
+    forward: Callable[[np.ndarray, ContinuousColumn], np.ndarray]
+    inverse: Callable[[np.ndarray, ContinuousColumn], np.ndarray]
+    robust: bool
+
+
+def _linear(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    return (x - column.centre) / column.scale
+
+
+def _unlinear(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    return z * column.scale + column.centre
+
+
+def _squash(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    z = np.clip(_linear(x, column), -1e150, 1e150)  # its square must stay finite
+    return z / np.sqrt(1.0 + (z / SQUASH_LIMIT) ** 2)
+
+
+def _unsquash(y: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    inside = 1.0 - np.square(y / SQUASH_LIMIT)
+    z = y / np.sqrt(np.maximum(inside, 1e-12))
+    return np.clip(_unlinear(z, column), column.minimum, column.maximum)
+
+
+def _to_normal(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    quantiles, levels = _grid(column)
+    upper = np.interp(x, quantiles, levels)
+    lower = -np.interp(-x, -quantiles[::-1], -levels[::-1])  # equal quantiles: the middle of their levels
+    return ndtri(np.clip((upper + lower) / 2, _TAIL, 1 - _TAIL))
+
+
+def _from_normal(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    quantiles, levels = _grid(column)
+    return np.interp(ndtr(z), levels, quantiles)
+
+
+def _grid(column: ContinuousColumn) -> tuple[np.ndarray, np.ndarray]:
+    quantiles = np.array(column.quantiles)
+    return quantiles, np.linspace(0.0, 1.0, len(quantiles))
+
+
+SCALERS: dict[str | None, Scaler] = {
+    "squash": Scaler(_squash, _unsquash, robust=True),
+    "standard": Scaler(_linear, _unlinear, robust=False),
+    "quantile": Scaler(_to_normal, _from_normal, robust=True),
+    None: Scaler(lambda x, column: x.copy(), lambda y, column: y.copy(), robust=True),
+}
+"""``squash``: (x − median) / IQR, then y / √(1 + (y/3)²); ``standard``: (x − mean) / std;
+``quantile``: the normal quantile of the rank; ``None``: the number itself."""
+
+
+def check_scaler(scaler: str | None, name: str) -> None:
+    """Check that a scaler is one of those there are."""
+    if scaler not in SCALERS:
+        raise ValueError(f"{name} must be one of {list(SCALERS)}, got {scaler!r}")

@@ -1,0 +1,246 @@
+"""Values and their ids: where a column of anything becomes a column of ids."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tabembed.artifact import ArtifactError
+from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
+
+_FEW_ROWS = 64
+"""Up to here a Python loop is faster than starting Arrow's hash kernels."""
+
+
+def family(kind: pa.DataType) -> str:
+    """What values of an Arrow type can be compared with, in words that a message can use."""
+    if pa.types.is_dictionary(kind):
+        return family(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_boolean(kind):
+        return "booleans"
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return "times with a zone"
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "times without a zone"
+    return f"{kind} values"
+
+
+def canonical(array: pa.Array, name: str) -> pa.Array:
+    """The one Arrow type that stands for a family, so that equal values are equal bytes.
+
+    Text is ``large_string``; whole numbers, however stored, are ``int64`` (``uint64`` beyond);
+    other numbers ``float64``; dates and times nanoseconds, UTC where they have a zone.
+    """
+    kind = array.type
+    try:
+        match family(kind):
+            case "text":
+                return array.cast(pa.large_string())
+            case "booleans":
+                return array
+            case "times with a zone":
+                return array.cast(pa.timestamp("ns", "UTC"))
+            case "times without a zone":
+                return array.cast(pa.timestamp("ns"))
+            case "numbers":
+                return _whole(array)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"column {name!r}: must fit a category's type ({error})") from None
+    if pa.types.is_null(kind) or pa.types.is_time(kind):
+        return array.cast(pa.time64("ns")) if pa.types.is_time(kind) else array
+    raise TypeError(f"column {name!r}: must hold text, numbers, booleans or times, got {kind}: cast it to text")
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    if pa.types.is_decimal(array.type):
+        return array.cast(pa.int64())  # a fraction raises: a rounded one could meet its neighbour
+    if not pa.types.is_floating(array.type):
+        wide = pa.types.is_uint64(array.type) and (pc.max(array).as_py() or 0) >= 2**63
+        return array if wide else array.cast(pa.int64())
+    numbers = pc.add(array.cast(pa.float64()), 0.0)  # −0.0 is 0.0
+    known = numbers.drop_null().to_numpy(zero_copy_only=False)
+    inside = bool(np.all((known >= -(2.0**63)) & (known < 2.0**63)))
+    return numbers.cast(pa.int64()) if inside and bool(np.all(known == np.floor(known))) else numbers
+
+
+def common_type(a: pa.DataType, b: pa.DataType, name: str) -> pa.DataType:
+    """The canonical type that holds the values of both, for joining two counts."""
+    if a == b or pa.types.is_null(b):
+        return a
+    if pa.types.is_null(a):
+        return b
+    if family(a) != family(b):
+        raise TypeError(f"column {name!r}: must hold values of one type, got {family(a)} and {family(b)}")
+    return pa.float64() if pa.types.is_float64(a) or pa.types.is_float64(b) else pa.uint64()
+
+
+class Vocabulary:
+    """Known values in the order of their ids, the first one being id 3.
+
+    Args:
+        values: distinct canonical values, no null among them.
+        name: name of the column, for messages.
+    """
+
+    def __init__(self, values: pa.Array, name: str) -> None:
+        self.values = values
+        self.name = name
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values, "name": self.name}  # indexes are built again where they are needed
+
+    @cached_property
+    def _index(self) -> dict[Any, int]:
+        """Python's equality is exact across int, float and Decimal; Arrow's hash tables are per type."""
+        index = dict(zip(_plain(self.values).to_pylist(), range(FIRST_KNOWN, FIRST_KNOWN + len(self)), strict=True))
+        index[None] = MISSING
+        return index
+
+    @cached_property
+    def _dense(self) -> tuple[int, int, np.ndarray] | None:
+        """Whole numbers that lie close together: ids by position, unknown at both borders."""
+        if not pa.types.is_int64(self.values.type) or len(self) == 0:
+            return None
+        values = self.values.to_numpy()
+        low, high = int(values.min()) - 1, int(values.max()) + 1
+        if high - low > max(4 * len(self), 65_536) or low < -(2**62) or high > 2**62:
+            return None
+        table = np.full(high - low + 1, UNKNOWN)
+        table[values - low] = np.arange(FIRST_KNOWN, FIRST_KNOWN + len(self))
+        return low, high, table
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        """Ids of values, int64.
+
+        Raises: TypeError when the values are of another family than those of the fit.
+        """
+        self._check_family(array)
+        if pa.types.is_dictionary(array.type):
+            if len(array.dictionary) > len(array):
+                return self.encode(array.cast(array.type.value_type))
+            return _spread(self.encode(array.dictionary), array)
+        if len(array) <= _FEW_ROWS:
+            get = self._index.get
+            return np.array([get(v, UNKNOWN) for v in self._comparable(array).to_pylist()], dtype=np.int64)
+        if self._dense is not None and pa.types.is_integer(array.type) and not pa.types.is_uint64(array.type):
+            return self._encode_dense(array)
+        encoded = self._comparable(array).dictionary_encode()
+        return _spread(self._encode_distinct(encoded.dictionary), encoded)
+
+    def decode(self, ids: np.ndarray) -> pa.Array:
+        """Values of ids, null where an id is reserved.
+
+        Raises: ValueError when an id is beyond the vocabulary.
+        """
+        if len(ids) and (ids.min() < 0 or ids.max() >= FIRST_KNOWN + len(self)):
+            raise ValueError(
+                f"column {self.name!r}: ids must lie in 0..{FIRST_KNOWN + len(self) - 1}, "
+                f"got {ids.min()}..{ids.max()}"
+            )
+        return self.values.take(pa.array(ids - FIRST_KNOWN, mask=ids < FIRST_KNOWN))
+
+    def _check_family(self, array: pa.Array) -> None:
+        if array.null_count == len(array) or len(self) == 0:
+            return
+        ours, theirs = family(self.values.type), family(array.type)
+        if ours != theirs:
+            raise TypeError(f"column {self.name!r}: must hold {ours} as in the fit, got {theirs}")
+
+    def _comparable(self, array: pa.Array) -> pa.Array:
+        """Python compares numbers of any type exactly; the rest goes by its canonical form."""
+        numeric = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+        return array if numeric else _plain(canonical(array, self.name))
+
+    def _encode_dense(self, array: pa.Array) -> np.ndarray:
+        low, high, table = self._dense  # type: ignore[misc]
+        values = (array.fill_null(0) if array.null_count else array).to_numpy()
+        wide = values.dtype.itemsize == 8
+        position = np.clip(values, low, high) if wide else np.clip(values.astype(np.int64), low, high)
+        ids = table[position - low]
+        if array.null_count:
+            ids[array.is_null().to_numpy(zero_copy_only=False)] = MISSING
+        return ids
+
+    def _encode_distinct(self, values: pa.Array) -> np.ndarray:
+        if values.type == _plain_type(self.values.type) and 4 * len(values) >= len(self):
+            position = pc.index_in(values, value_set=_plain(self.values)).fill_null(UNKNOWN - FIRST_KNOWN)
+            return position.to_numpy().astype(np.int64) + FIRST_KNOWN
+        get = self._index.get
+        return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
+
+    def to_artifact(self) -> tuple[str, dict[str, np.ndarray]]:
+        """The Arrow type in words, and the values as flat arrays."""
+        values = self.values
+        kind = str(values.type)
+        if pa.types.is_large_string(values.type):
+            values = pa.concat_arrays([values]) if values.offset == 0 else values.take(pa.array(range(len(values))))
+            _, offsets, data = values.buffers()
+            ends = np.frombuffer(offsets, np.int64, len(values) + 1) if offsets else np.zeros(1, np.int64)
+            size = int(ends[-1])
+            text = np.frombuffer(data, np.uint8, size) if data and size else np.zeros(0, np.uint8)
+            return kind, {"offsets": ends.copy(), "bytes": text.copy()}
+        flat = _plain(values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values)
+        return kind, {"values": flat.to_numpy(zero_copy_only=False).copy()}
+
+    @classmethod
+    def from_artifact(cls, name: str, kind: str, arrays: dict[str, np.ndarray]) -> Vocabulary:
+        """Rebuild what ``to_artifact`` gave.
+
+        Raises: ArtifactError when the arrays are not what they say.
+        """
+        try:
+            if kind == "large_string":
+                buffers = [None, pa.py_buffer(arrays["offsets"]), pa.py_buffer(arrays["bytes"])]
+                if int(arrays["offsets"][-1]) != len(arrays["bytes"]):
+                    raise pa.ArrowInvalid("the last offset is not the number of bytes")
+                values = pa.Array.from_buffers(pa.large_string(), len(arrays["offsets"]) - 1, buffers)
+                values.validate(full=True)
+            else:
+                values = pa.array(arrays["values"]).cast(_TYPES[kind])
+        except (pa.ArrowInvalid, KeyError, IndexError, ValueError) as error:
+            raise ArtifactError(f"column {name!r}: the saved vocabulary is damaged ({error})") from None
+        return cls(values, name)
+
+
+_TYPES: dict[str, pa.DataType] = {
+    str(kind): kind
+    for kind in (
+        pa.int64(),
+        pa.uint64(),
+        pa.float64(),
+        pa.bool_(),
+        pa.null(),
+        pa.timestamp("ns"),
+        pa.timestamp("ns", "UTC"),
+        pa.time64("ns"),
+    )
+}
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_temporal(kind) else kind
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Times as their nanoseconds, which compare and hash faster than objects do."""
+    return array.cast(pa.int64()) if pa.types.is_temporal(array.type) else array
+
+
+def _spread(ids: np.ndarray, encoded: pa.DictionaryArray) -> np.ndarray:
+    """Ids of a dictionary's values, spread over the rows that point at them."""
+    with_missing = np.append(ids, MISSING)
+    indices = encoded.indices
+    if encoded.null_count:
+        indices = indices.cast(pa.int64()).fill_null(len(ids))
+    return with_missing[indices.to_numpy(zero_copy_only=False)]
