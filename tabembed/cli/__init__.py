@@ -58,9 +58,12 @@ def fit(
     """
     with _plain_messages():
         from tabembed import Categorical, TableEmbedder, TableEncoder
+        from tabembed.artifact import read_config
         from tabembed.cli.files import check_output, check_parent
 
         check_parent(model)
+        if model.exists():
+            read_config(model, classes=["TableEmbedder", "TableEncoder"])  # only a model may be replaced
         if vectors is not None:
             check_output(vectors)
         frame = _read_frame(table, needs=[target, *(drop or []), *(categorical or [])])
@@ -119,8 +122,9 @@ def describe(
         from tabembed.cli.report import column_table
 
         known = _load(path) if path.is_dir() else TableEncoder().fit(_read_frame(path))
-        encoder = getattr(known, "encoder_", known)
-        widths = known.embedding_.embedding_dims() if hasattr(known, "embedding_") else None
+        encoder: Any = getattr(known, "encoder_", known)
+        network = getattr(known, "network_", None)
+        widths = None if network is None else network.embedding.embedding_dims()
         kind = type(known).__name__ if path.is_dir() else "table"
         typer.echo(f"{path}: {kind}, {encoder.schema_.n_rows:,} rows")
         Console().print(column_table(encoder.schema_, widths))
