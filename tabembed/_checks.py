@@ -1,0 +1,116 @@
+"""Argument checks that modules share: one check and one message per rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def check_integer(minimum: int = 1, **numbers: Any) -> None:
+    """Each number, given by its public name, is an integer of at least ``minimum``.
+
+    Raises: TypeError for another kind (bool included), ValueError for a smaller number.
+
+    >>> check_integer(embed_dim=0)
+    Traceback (most recent call last):
+    ValueError: embed_dim must be at least 1, got 0
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise TypeError(f"{name} must be an integer, got {number!r}")
+        if number < minimum:
+            raise ValueError(f"{name} must be at least {minimum}, got {number}")
+
+
+def check_real(minimum: float = 0.0, **numbers: Any) -> None:
+    """Each number is real, finite and at least ``minimum``.
+
+    Raises: TypeError for another kind, ValueError for a smaller, infinite or undefined number.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, got {number!r}")
+        if not minimum <= number < float("inf"):
+            raise ValueError(f"{name} must be finite and at least {minimum:g}, got {number}")
+
+
+def check_probability(**numbers: Any) -> None:
+    """Each number is a share of what is dropped, so 1 is excluded.
+
+    Raises: TypeError for another kind, ValueError outside ``[0, 1)``.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, got {number!r}")
+        if not 0 <= number < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, got {number}")
+
+
+def check_seed(seed: object) -> None:
+    """A seed is ``None`` or an integer of at least 0."""
+    if seed is not None:
+        check_integer(0, seed=seed)
+
+
+def check_last_dim(tensor: Tensor, size: int, name: str) -> None:
+    """The last dimension of a tensor has this size.
+
+    Raises: ValueError with the shape found.
+    """
+    if tensor.ndim == 0 or tensor.shape[-1] != size:
+        raise ValueError(f"{name} must have {size} as its last dimension, got shape {tuple(tensor.shape)}")
+
+
+def check_bool_tensor(tensor: Tensor, name: str) -> None:
+    """A flag is a bool tensor: an integer one would be read as positions elsewhere.
+
+    Raises: TypeError with the dtype found.
+    """
+    if tensor.dtype != torch.bool:
+        raise TypeError(f"{name} must be bool, got {tensor.dtype}")
+
+
+def check_integer_tensor(tensor: Tensor, name: str) -> None:
+    """A tensor of ids or times holds integers.
+
+    Raises: TypeError with the dtype found.
+    """
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        raise TypeError(f"{name} must be integers, got {tensor.dtype}")
+
+
+def is_concrete(tensor: Tensor) -> bool:
+    """True when the numbers can be read at no cost: on the CPU, and not traced in any way."""
+    return not (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or type(tensor) not in (Tensor, torch.nn.Parameter)  # a fake or otherwise wrapped tensor
+        or tensor.device.type != "cpu"
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def check_ids(
+    outside: Tensor, ids: Tensor, cardinalities: Sequence[int], names: Sequence[str] | None
+) -> None:
+    """No id is out of range, as far as that can be seen without waiting for a device.
+
+    Args:
+        outside: True where an id is out of range.
+        ids: the ids, one column for each of ``cardinalities`` in the last dimension.
+        cardinalities: number of ids of each column.
+        names: names of the columns, for the message.
+
+    Raises: ValueError naming the first column with such an id.
+    """
+    if not is_concrete(outside) or not outside.any():
+        return
+    j = int(outside.reshape(-1, len(cardinalities)).any(0).nonzero()[0])
+    got = ids[..., j][outside[..., j]].flatten()[0].item()
+    raise ValueError(
+        f"column {(names[j] if names else j)!r}: ids must be from 0 to {cardinalities[j] - 1}, got {got}"
+    )
