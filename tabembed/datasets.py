@@ -130,6 +130,7 @@ def _checked(file: Path, source: _Source) -> Path:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != source.sha256:
         raise ValueError(
-            f"file {str(file)!r}: must be the one of {source.requirement} (sha256 {source.sha256}), got {found}"
+            f"file {str(file)!r}: must be the one of {source.requirement} "
+            f"(sha256 {source.sha256}), got {found}"
         )
     return file
