@@ -1,0 +1,5 @@
+"""scikit-learn estimators."""
+
+from tabembed.estimators.table_embedder import TableEmbedder
+
+__all__ = ["TableEmbedder"]

@@ -1,0 +1,124 @@
+"""A fitted ``TableEmbedder`` as plain JSON and named arrays, and back."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+
+import tabembed.nn
+from tabembed import artifact
+from tabembed.artifact import ArtifactError
+from tabembed.schema import TableSchema
+from tabembed.table import TableEncoder
+from tabembed.training.network import TableNetwork
+
+_FITTED = ("target_type_", "n_iter_", "validation_losses_", "n_features_in_", "_fingerprint")
+
+
+def save(embedder: Any, path: Any) -> None:
+    """Write a fitted embedder as a model folder."""
+    params = embedder.get_params(deep=False)
+    default = params.pop("encoder") is None
+    encoder, encoder_arrays = embedder.encoder_.to_artifact()
+    names = getattr(embedder, "feature_names_in_", None)
+    classes = embedder.classes_
+    config = {
+        "params": {name: _to_json(name, value) for name, value in params.items()},
+        "built": {name: _to_json(name, value) for name, value in embedder._built.items()},
+        "default_encoder": default,
+        "encoder": encoder,
+        "classes": None if classes is None else classes.tolist(),
+        "feature_names_in": None if names is None else names.tolist(),
+        "fitted": {name: getattr(embedder, name) for name in _FITTED},
+    }
+    arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
+    arrays |= {f"network.{name}": array for name, array in weights(embedder.network_).items()}
+    artifact.write(path, type(embedder).__name__, config, arrays)
+
+
+def load(cls: Any, path: Any) -> Any:
+    """Read the folder of an embedder of class ``cls``."""
+    config, arrays = artifact.read(path, [cls.__name__])
+    try:
+        params = {name: _from_json(value) for name, value in config["params"].items()}
+        embedder = cls(**params)
+        embedder.encoder_ = TableEncoder.from_artifact(config["encoder"], _part(arrays, "encoder."))
+        if not config["default_encoder"]:
+            embedder.encoder = clone(embedder.encoder_)
+        embedder._built = {name: _from_json(value) for name, value in config["built"].items()}
+        embedder.network_ = rebuild(embedder.encoder_.schema_, embedder._built, _part(arrays, "network."))
+        embedder.classes_ = None if config["classes"] is None else np.array(config["classes"])
+        if config["feature_names_in"] is not None:
+            embedder.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)
+        for name in _FITTED:
+            setattr(embedder, name, config["fitted"][name])
+    except ArtifactError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ArtifactError(f"{path}: must hold a complete TableEmbedder, got {error!r}") from None
+    return embedder
+
+
+def weights(network: TableNetwork) -> dict[str, np.ndarray]:
+    """Every weight of a network as an array of its own."""
+    return {name: tensor.cpu().numpy().copy() for name, tensor in network.state_dict().items()}
+
+
+def rebuild(schema: TableSchema, built: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableNetwork:
+    """Make a network again from what it was built with and its weights, without drawing any."""
+    # On the meta device nothing is allocated: a wrong width is an error before it is memory.
+    with torch.device("meta"):
+        network = TableNetwork(schema, **built)
+    network.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in arrays.items()}, assign=True)
+    network.eval()
+    return network.requires_grad_(False)
+
+
+def _part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _to_json(name: str, value: Any) -> Any:
+    if name == "numeric":
+        return _numeric_to_json(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError:
+        raise ValueError(f"{name} must be plain numbers or text to be saved, got {value!r}") from None
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict) and "numeric" in value:
+        maker = getattr(tabembed.nn, _allowed(value["numeric"])).from_columns
+        return partial(maker, **value["keywords"]) if value["keywords"] else maker
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _numeric_to_json(numeric: Any) -> Any:
+    """The name of a module of ``tabembed.nn`` and its keywords; the maker itself is never saved."""
+    if numeric is None:
+        return None
+    keywords, maker = {}, numeric
+    if isinstance(maker, partial) and not maker.args:
+        keywords, maker = maker.keywords, maker.func
+    module = maker if isinstance(maker, type) else getattr(maker, "__self__", None)
+    name = getattr(module, "__name__", "")
+    if name not in tabembed.nn.__all__ or getattr(tabembed.nn, name) is not module:
+        raise ValueError(
+            "numeric must be None, a module of tabembed.nn or a functools.partial of one to be saved, "
+            f"got {numeric!r}"
+        )
+    return {"numeric": name, "keywords": _to_json("numeric's keywords", keywords)}
+
+
+def _allowed(name: str) -> str:
+    if name not in tabembed.nn.__all__ or not hasattr(getattr(tabembed.nn, name), "from_columns"):
+        raise ArtifactError(f"numeric must be a module of tabembed.nn that has from_columns, got {name!r}")
+    return name

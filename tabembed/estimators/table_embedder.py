@@ -1,0 +1,341 @@
+"""A scikit-learn transformer that learns the vectors of a table from a target."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tabembed.batch import TableBatch
+from tabembed.estimators import saved_embedder
+from tabembed.estimators.fingerprint import fingerprint
+from tabembed.schema import FIRST_KNOWN
+from tabembed.table import TableEncoder
+from tabembed.training.crossfit import cross_fit, make_splits
+from tabembed.training.loop import Settings, train
+from tabembed.training.network import OUTPUTS, TableNetwork, vectors
+from tabembed.training.objective import check_target, make_objective
+
+
+class TableEmbedder(TransformerMixin, BaseEstimator):
+    """Learn a vector for every category and every row of a table by predicting a target.
+
+    ``fit_transform`` gives every training row vectors from a network that was not trained on it
+    (out-of-fold), so a model that is trained on them is not fooled; ``transform`` uses the network
+    of all rows. So ``fit(X, y).transform(X)`` differs from ``fit_transform(X, y)`` on purpose, and
+    warns. There is no ``sample_weight``: a network's vectors under weights are not those of
+    repeated rows, which is what scikit-learn promises of the argument.
+
+    Args:
+        encoder: a ``TableEncoder``, which turns the table into ids and numbers; ``None`` is
+            ``TableEncoder()``.
+        numeric: makes the module of the continuous columns inside the network; ``None`` is
+            ``LinearEmbedding.from_columns``.
+        output: what ``transform`` and ``fit_transform`` return: ``"columns"``, the categorical
+            columns' vectors and the scaled numbers side by side; ``"row"``, the network's last
+            hidden layer; ``"both"``. Read when they are called: changing it needs no new fit.
+        target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"auto"``: two distinct
+            values are binary; text, booleans and integers of at most 50 distinct values are
+            classes; the rest are numbers.
+        cv: folds of ``fit_transform``: a number (shuffled, stratified for classes), a splitter, or
+            an iterable of splits. Every row must be tested exactly once.
+        embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
+            dict for some.
+        hidden_layer_sizes: widths of the hidden layers; the last is the width of ``"row"``.
+        dropout: share of hidden units and embedding entries that is dropped in training.
+        unknown_dropout: share of ids that counts as unknown in training, so that the unknown
+            category has a trained vector too.
+        alpha: weight decay.
+        max_iter: largest number of passes over the rows.
+        batch_size: rows in a minibatch.
+        learning_rate_init: largest learning rate; it rises to this, then falls to zero.
+        validation_fraction: share of the rows that is held out to stop early; 0 never stops early.
+        n_iter_no_change: passes without a better loss on the held-out rows before it stops.
+        device: ``"auto"`` (a GPU if there is one), or a device of PyTorch.
+        random_state: everything random follows from it; global generators are not touched.
+        verbose: 1 shows a progress bar.
+
+    Attributes:
+        encoder_: the fitted ``TableEncoder``.
+        network_: the trained ``TableNetwork``.
+        target_type_: the target type in use.
+        classes_: the classes, ``None`` for numbers.
+        n_iter_: passes that were made.
+        validation_losses_: loss on the held-out rows after every pass.
+        n_features_in_: number of columns of the table.
+        feature_names_in_: their names, where they had any.
+
+    Raises: ValueError when an argument or ``y`` breaks its rule, with its name in the message.
+
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20, "rooms": range(40)})
+    >>> embedder = TableEmbedder(cv=2, random_state=0)
+    >>> embedder.fit_transform(X, X["city"] == "Rome").shape
+    (40, 2)
+    >>> embedder.get_feature_names_out().tolist()
+    ['city_e0', 'rooms']
+    """
+
+    def __init__(
+        self,
+        encoder: TableEncoder | None = None,
+        numeric: Any = None,
+        *,
+        output: str = "columns",
+        target_type: str = "auto",
+        cv: Any = 5,
+        embed_dims: Any = "auto",
+        hidden_layer_sizes: Sequence[int] = (128, 64),
+        dropout: float = 0.1,
+        unknown_dropout: float = 0.02,
+        alpha: float = 0.01,
+        max_iter: int = 20,
+        batch_size: int = 256,
+        learning_rate_init: float = 0.002,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 4,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.encoder = encoder
+        self.numeric = numeric
+        self.output = output
+        self.target_type = target_type
+        self.cv = cv
+        self.embed_dims = embed_dims
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.dropout = dropout
+        self.unknown_dropout = unknown_dropout
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> TableEmbedder:
+        """Train on all rows.
+
+        Args:
+            X: a table: pandas, polars, pyarrow, a dict of columns, or a 2-D array.
+            y: the target, one value a row, required.
+        """
+        self._fit(X, y, out_of_fold=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Train on all rows and on every fold's; give each row the vectors of the fold without it.
+
+        Args:
+            X: a table, as in ``fit``.
+            y: the target, one value a row, required.
+
+        Shape:
+            - output: ``(n_rows, len(get_feature_names_out()))`` float32
+        """
+        return self._fit(X, y, out_of_fold=True)
+
+    def transform(self, X: Any) -> Any:
+        """Give every row its vectors.
+
+        Args:
+            X: a table with the columns of the fit; an array is taken by position.
+
+        Shape:
+            - output: ``(n_rows, len(get_feature_names_out()))`` float32
+        """
+        check_is_fitted(self)
+        batch = self.encoder_.transform(self._check_table(X, reset=False))
+        if len(batch) == self.encoder_.schema_.n_rows and fingerprint(batch) == self._fingerprint:
+            warnings.warn(
+                "TableEmbedder.transform got the table of the fit: these vectors have seen its target and are not "
+                "out-of-fold. To train a model on them, use fit_transform.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return vectors(self.network_, batch, self.output)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the vectors' entries: ``city_e0``, … for categories, ``row_e0``, … for rows, and
+        a number's own name; all different.
+
+        Args:
+            input_features: ignored, but checked: the names of the fit, or ``None``.
+        """
+        check_is_fitted(self)
+        if input_features is not None:
+            self._check_names(np.asarray(input_features, dtype=object))
+        _check_output(self.output)
+        columns = self.network_.column_names()
+        rows = [f"row_e{i}" for i in range(self.network_.row_dim)]
+        while set(columns) & set(rows):
+            rows = [name + "_" for name in rows]
+        return np.array({"columns": columns, "row": rows, "both": columns + rows}[self.output], dtype=object)
+
+    def embedding_table(self, column: str) -> pd.DataFrame:
+        """The learned vectors of a column as a frame, one id a row.
+
+        Args:
+            column: name of a categorical column or a column of lists.
+
+        Returns: frame with ``category``, ``count`` (in the rows of the fit), ``kind`` (``known``,
+            ``unknown``, ``missing``, ``padding``), ``e0``, ``e1``, …
+
+        Raises: ValueError when there is no such column.
+        """
+        check_is_fitted(self)
+        schema = self.encoder_.schema_
+        described = {c.name: c for c in (*schema.categorical, *schema.lists)}
+        if column not in described:
+            raise ValueError(f"column {column!r}: has no embedding table, only {list(described)} have one")
+        weight = self.network_.embedding.weight(column).detach().cpu().numpy()
+        kinds = ["padding", "missing", "unknown"]
+        known = list(self.encoder_.categories_[column])
+        table = pd.DataFrame(
+            {
+                "category": pd.Series([None] * FIRST_KNOWN + known, dtype=object),
+                "count": np.array(described[column].counts, dtype=np.int64),
+                "kind": kinds + ["known"] * len(known),
+            }
+        )
+        names = [f"e{i}" for i in range(weight.shape[1])]
+        return pd.concat([table, pd.DataFrame(weight, columns=names)], axis=1)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted embedder as a folder, without pickle.
+
+        Args:
+            path: the folder.
+
+        Raises: ValueError when ``numeric``, ``cv`` or ``random_state`` is an object that has no
+            place in such a folder.
+        """
+        check_is_fitted(self)
+        saved_embedder.save(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> TableEmbedder:
+        """Read a folder that ``save`` wrote.
+
+        Raises: ArtifactError when it is not a complete model that this version can read.
+        """
+        return saved_embedder.load(cls, path)
+
+    def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
+        _check_output(self.output)
+        settings = self._settings()
+        if y is None:
+            check_target(y, 0)
+        X = self._check_table(X, reset=True)
+        encoder = clone(TableEncoder() if self.encoder is None else self.encoder).fit(X)
+        batch = encoder.transform(X)
+        y = check_target(y, len(batch))
+        objective, target = make_objective(y, self.target_type)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # Before the long work, so that a wrong cv is known at once.
+        splits = make_splits(self.cv, X, y, classes=objective.classes is not None, seed=seed) if out_of_fold else []
+        architecture = self._architecture(objective.n_outputs)
+        initial = TableNetwork(encoder.schema_, **architecture, seed=seed)
+        network = copy.deepcopy(initial)
+        losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
+        self.encoder_, self.network_, self._built = encoder, network, architecture
+        self.target_type_, self.classes_ = objective.target_type, objective.classes
+        self.validation_losses_, self.n_iter_ = losses, len(losses) or settings.max_iter
+        self._fingerprint = fingerprint(batch)
+        if not out_of_fold:
+            return None
+
+        def fit_fold(fold: int, rows: torch.Tensor) -> TableNetwork:
+            network = copy.deepcopy(initial)
+            title = f"fold {fold + 1} of {len(splits)}"
+            train(network, batch[rows], target[rows], objective, settings, seed=seed + fold + 1, title=title)
+            return network
+
+        n_aligned = 0 if self.output == "columns" else network.row_dim
+        return cross_fit(splits, batch, network, fit_fold, partial(vectors, output=self.output), n_aligned)
+
+    def _architecture(self, n_outputs: int) -> dict[str, Any]:
+        names = ("hidden_layer_sizes", "dropout", "unknown_dropout", "embed_dims", "numeric")
+        return {"n_outputs": n_outputs, **{name: getattr(self, name) for name in names}}
+
+    def _settings(self) -> Settings:
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        names = ("max_iter", "batch_size", "learning_rate_init", "alpha")
+        names += ("validation_fraction", "n_iter_no_change", "verbose")
+        return Settings(device=device, **{name: getattr(self, name) for name in names})
+
+    def _check_table(self, X: Any, *, reset: bool) -> Any:
+        """Check names and widths as scikit-learn does; arrays are checked wholly."""
+        names = _column_names(X)
+        if names is not None:
+            validate_data(self, pd.DataFrame(columns=names), reset=reset, skip_check_array=True)
+            return X
+        if isinstance(X, list) and np.asarray(X, dtype=object).ndim == 2:
+            plain = np.asarray(X)
+            # numpy would turn the numbers of a mixed list into text.
+            X = np.asarray(X, dtype=object) if plain.dtype.kind in "US" else plain
+        minimum = 1 if reset else 0
+        return validate_data(
+            self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=minimum
+        )
+
+    def _check_names(self, names: np.ndarray) -> None:
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"input_features should have length equal to number of features ({self.n_features_in_}), "
+                f"got {len(names)}"
+            )
+        if not np.array_equal(getattr(self, "feature_names_in_", names), names):
+            raise ValueError(f"input_features is not equal to feature_names_in_, got {names.tolist()}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Weights as arrays: they load without a GPU, and joblib can hash them."""
+        state = super().__getstate__().copy()
+        if "network_" in state:
+            state["network_"] = saved_embedder.weights(self.network_)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "network_" in state:
+            self.network_ = saved_embedder.rebuild(self.encoder_.schema_, self._built, state["network_"])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _check_output(output: str) -> None:
+    if output not in OUTPUTS:
+        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")
+
+
+def _column_names(X: Any) -> list[str] | None:
+    """Names of a table that has names, ``None`` for an array."""
+    if isinstance(X, dict):
+        return [str(name) for name in X]
+    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "columns"):
+        from tabembed.table.frame import read_frame
+
+        return list(read_frame(X).names)
+    return None

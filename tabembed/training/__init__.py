@@ -1,0 +1,1 @@
+"""The network, the one loop that trains it, its objectives, and cross-fitting."""

@@ -1,0 +1,105 @@
+"""Vectors of rows from networks that have not seen them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from torch import Tensor
+
+from tabembed.batch import TableBatch
+from tabembed.training.network import TableNetwork
+
+RIDGE = 1e-3
+"""Weight of the ridge penalty, relative to the mean variance of the vectors."""
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> list[Split]:
+    """Split rows so that every one is tested exactly once.
+
+    Args:
+        cv: number of shuffled folds (stratified when ``y`` holds classes), a scikit-learn
+            splitter, or an iterable of pairs (training rows, tested rows).
+        X: the table, for splitters that look at it.
+        y: the target.
+        classes: whether ``y`` holds classes.
+        seed: the shuffle of an integer ``cv`` follows from it.
+
+    Raises: ValueError when a row is not tested exactly once.
+
+    >>> splits = make_splits(2, None, np.arange(4), classes=False, seed=0)
+    >>> sorted(np.concatenate([tested for _, tested in splits]).tolist())
+    [0, 1, 2, 3]
+    """
+    if isinstance(cv, int | np.integer):
+        if cv < 2:
+            raise ValueError(f"cv must be at least 2, got {cv}")
+        cv = (StratifiedKFold if classes else KFold)(int(cv), shuffle=True, random_state=seed)
+    rows = np.arange(len(y))
+    table = rows[:, None] if X is None else X
+    splits = [(rows[train], rows[test]) for train, test in check_cv(cv, y, classifier=classes).split(table, y)]
+    tested = np.bincount(np.concatenate([rows[:0], *(test for _, test in splits)]), minlength=len(y))
+    if not (tested == 1).all():
+        never, often = int((tested == 0).sum()), int((tested > 1).sum())
+        raise ValueError(f"cv must test every row exactly once, got {never} rows never and {often} more than once")
+    return splits
+
+
+def cross_fit(
+    splits: Sequence[Split],
+    batch: TableBatch,
+    full: TableNetwork,
+    fit: Callable[[int, Tensor], TableNetwork],
+    vectors: Callable[[TableNetwork, TableBatch], np.ndarray],
+    n_aligned: int,
+) -> np.ndarray:
+    """Vectors of every row from the fold that did not train on it, in the full fit's coordinates.
+
+    Args:
+        splits: pairs (training rows, tested rows).
+        batch: all rows.
+        full: the network that was trained on all rows.
+        fit: trains a network on some rows; given the fold's number and the rows.
+        vectors: what a network makes of rows.
+        n_aligned: how many of the last entries of a vector are mapped to the coordinates of
+            ``full``; the others share them because all folds start from the same weights.
+
+    Shape:
+        - output: ``(n_rows, n_vectors)`` float32
+    """
+    everything = vectors(full, batch)
+    result = np.empty_like(everything)
+    split_at = everything.shape[1] - n_aligned
+    for fold, (train, test) in enumerate(splits):
+        network = fit(fold, torch.from_numpy(train))
+        mine = vectors(network, batch)
+        result[test] = mine[test]
+        if n_aligned:
+            move = ridge_map(mine[train, split_at:], everything[train, split_at:])
+            result[test, split_at:] = move(mine[test, split_at:])
+    return result
+
+
+def ridge_map(source: np.ndarray, goal: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The affine map that best takes one set of vectors to another, by ridge regression.
+
+    Shape:
+        - source, goal: ``(n_rows, d)``, the same rows in both
+
+    >>> source = np.random.RandomState(0).randn(100, 2)
+    >>> move = ridge_map(source, source[:, ::-1] + 3)
+    >>> np.allclose(move(np.array([[1.0, 2.0]])), [[5.0, 4.0]], atol=0.01)
+    True
+    """
+    source, goal = source.astype(np.float64), goal.astype(np.float64)
+    centre, goal_centre = source.mean(0), goal.mean(0)
+    source, goal = source - centre, goal - goal_centre
+    gram = source.T @ source
+    penalty = RIDGE * np.trace(gram) / len(gram) + np.finfo(np.float64).tiny
+    matrix = np.linalg.lstsq(gram + penalty * np.eye(len(gram)), source.T @ goal, rcond=None)[0]
+    return lambda x: (x - centre) @ matrix + goal_centre

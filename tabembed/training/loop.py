@@ -1,0 +1,194 @@
+"""The one loop: minibatches, AdamW, a schedule, early stopping."""
+
+from __future__ import annotations
+
+import copy
+import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tabembed.batch import Ragged, TableBatch
+from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
+from tabembed.training.network import TableNetwork
+from tabembed.training.objective import Objective
+
+WARM_UP = 0.1
+"""Share of all steps in which the learning rate rises."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; names and meaning are those of ``TableEmbedder``."""
+
+    max_iter: int = 20
+    batch_size: int = 256
+    learning_rate_init: float = 0.002
+    alpha: float = 0.01
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 4
+    device: str = "cpu"
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("max_iter", "batch_size", "n_iter_no_change"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.learning_rate_init > 0:
+            raise ValueError(f"learning_rate_init must be positive, got {self.learning_rate_init}")
+        if not self.alpha >= 0:
+            raise ValueError(f"alpha must not be negative, got {self.alpha}")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction must be in [0, 1), got {self.validation_fraction}")
+
+
+def train(
+    network: TableNetwork,
+    batch: TableBatch,
+    target: Tensor,
+    objective: Objective,
+    settings: Settings,
+    *,
+    seed: int = 0,
+    title: str = "fit",
+) -> list[float]:
+    """Train a network in place and leave it in its best state, in evaluation mode.
+
+    The best state is the one with the smallest loss on held-out rows, the untrained one included;
+    without held-out rows it is the last. Ids that no training row had get the vector of the
+    unknown id.
+
+    Args:
+        network: what to train.
+        batch: the rows.
+        target: their targets, as ``make_objective`` made them.
+        objective: the loss.
+        settings: how to train.
+        seed: order of the rows, held-out rows and dropout follow from it.
+        title: shown before the progress bar.
+
+    Returns: loss on the held-out rows after every pass, empty without held-out rows.
+    """
+    order_generator = torch.Generator().manual_seed(seed)
+    batch, target = batch.to(settings.device), target.to(settings.device)
+    network.to(settings.device)
+    training, validation = _split(len(batch), settings.validation_fraction, order_generator)
+    held_out, held_out_target = unseen_to_unknown(batch[validation], batch[training]), target[validation]
+    batch, target = batch[training], target[training]
+    _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
+    steps = math.ceil(len(batch) / settings.batch_size)
+    optimizer = torch.optim.AdamW(network_groups(network, settings.learning_rate_init, settings.alpha))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps * settings.max_iter))
+    losses: list[float] = []
+    best, best_loss = copy.deepcopy(network.state_dict()), _mean_loss(network, held_out, held_out_target, objective)
+    with _progress(title, settings) as advance:
+        for epoch in range(settings.max_iter):
+            network.train()
+            order = torch.randperm(len(batch), generator=order_generator).to(settings.device)
+            for rows in order.split(settings.batch_size):
+                loss = objective.loss(network(**batch[rows].tensors()), target[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+            advance(epoch)
+            if not len(held_out):
+                continue
+            losses.append(_mean_loss(network, held_out, held_out_target, objective))
+            if losses[-1] < best_loss:
+                best, best_loss = copy.deepcopy(network.state_dict()), losses[-1]
+            elif len(losses) - losses.index(min(losses)) > settings.n_iter_no_change:
+                break
+    if len(held_out):
+        network.load_state_dict(best)
+    forget_unseen(network, batch)
+    _set_generator(network, None)
+    network.eval()
+    network.requires_grad_(False)
+    return losses
+
+
+def network_groups(network: TableNetwork, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups for an optimiser: the embedding's own, and everything behind it."""
+    dense = [p for part in (network.hidden, network.head) for p in part.parameters()]
+    own = network.embedding.param_groups(learning_rate, weight_decay)
+    return [*own, {"params": dense, "lr": learning_rate, "weight_decay": weight_decay}]
+
+
+def unseen_to_unknown(batch: TableBatch, training: TableBatch) -> TableBatch:
+    """The same rows, with the unknown id for every id that no row of ``training`` has.
+
+    >>> column = lambda *ids: TableBatch(torch.tensor(ids)[:, None], torch.zeros(len(ids), 0),
+    ...     torch.zeros(len(ids), 0).bool(), torch.zeros(len(ids), 0).long())
+    >>> unseen_to_unknown(column(3, 4, 5), column(3, 5, 3)).ids.ravel().tolist()
+    [3, 2, 5]
+    """
+    columns = [_map_unseen(a, b) for a, b in zip(batch.ids.unbind(1), training.ids.unbind(1), strict=True)]
+    lists = {n: Ragged(_map_unseen(r.ids, training.lists[n].ids), r.offsets, r.missing) for n, r in batch.lists.items()}
+    return replace(batch, ids=torch.stack(columns, 1) if columns else batch.ids, lists=lists)
+
+
+def _map_unseen(ids: Tensor, seen: Tensor) -> Tensor:
+    return ids.where(torch.isin(ids, seen), UNKNOWN)
+
+
+@torch.no_grad()
+def forget_unseen(network: TableNetwork, training: TableBatch) -> None:
+    """Give every id that no row of ``training`` has the vector of the unknown id."""
+    seen = dict(zip([c.name for c in network.schema.categorical], training.ids.unbind(1), strict=True))
+    seen |= {name: ragged.ids for name, ragged in training.lists.items()}
+    for name, ids in seen.items():
+        weight = network.embedding.weight(name)
+        unseen = torch.bincount(ids, minlength=len(weight)) == 0
+        unseen[:MISSING] = unseen[UNKNOWN] = False
+        weight[unseen] = weight[UNKNOWN]
+
+
+def _split(n_rows: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows to hold out; too few rows are all trained on."""
+    order = torch.randperm(n_rows, generator=generator)
+    n_held_out = round(fraction * n_rows)
+    return order[n_held_out:].sort().values, order[:n_held_out].sort().values
+
+
+def _rate(step: int, n_steps: int) -> float:
+    """Share of the full learning rate: a linear rise, then half a cosine down to zero."""
+    done = step / n_steps
+    return (done + 1 / n_steps) / WARM_UP if done < WARM_UP else 0.5 + 0.5 * math.cos(math.pi * done)
+
+
+@torch.no_grad()
+def _mean_loss(network: TableNetwork, batch: TableBatch, target: Tensor, objective: Objective) -> float:
+    if not len(batch):
+        return math.inf
+    network.eval()
+    return float(objective.loss(network(**batch.tensors()), target))
+
+
+def _set_generator(network: TableNetwork, generator: torch.Generator | None) -> None:
+    for module in network.modules():
+        if hasattr(module, "generator"):
+            module.generator = generator  # type: ignore[assignment]
+
+
+class _Bar:
+    def __init__(self, title: str, n_steps: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns)
+        self.task = self.progress.add_task(title, total=n_steps)
+
+    def __enter__(self) -> Any:
+        self.progress.start()
+        return lambda epoch: self.progress.advance(self.task)
+
+    def __exit__(self, *error: Any) -> None:
+        self.progress.stop()
+
+
+def _progress(title: str, settings: Settings) -> AbstractContextManager[Any]:
+    return _Bar(title, settings.max_iter) if settings.verbose else nullcontext(lambda epoch: None)

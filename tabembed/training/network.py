@@ -1,0 +1,185 @@
+"""The network behind an embedder: a table's embedding, hidden layers, and a head."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tabembed.batch import TableBatch
+from tabembed.nn import TableEmbedding
+from tabembed.nn.dropout import Dropout
+from tabembed.schema import MISSING_TIME, TableSchema
+
+CHUNK = 65_536
+"""Rows that are embedded at a time."""
+
+
+class Hidden(nn.Module):
+    """One hidden layer: linear, SiLU, dropout; evaluated in float64, so that a row's vector does
+    not depend on the rows beside it.
+
+    Shape:
+        - input: ``(n_rows, n_inputs)``
+        - output: ``(n_rows, n_outputs)``
+    """
+
+    def __init__(self, n_inputs: int, n_outputs: int, dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.linear = _linear(n_inputs, n_outputs, generator)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer."""
+        if self.training:
+            return self.dropout(F.silu(self.linear(x)))
+        return F.silu(F.linear(x.double(), self.linear.weight.double(), self.linear.bias.double()))
+
+
+class TableNetwork(nn.Module):
+    """Embed a table's columns, mix them in hidden layers, and predict a target.
+
+    Args:
+        schema: the columns.
+        n_outputs: width of the prediction.
+        hidden_layer_sizes: widths of the hidden layers; the last one is the width of a row's
+            vector.
+        dropout: share of hidden units and of embedding entries that is dropped in training.
+        unknown_dropout: share of ids that is replaced by the unknown id in training.
+        embed_dims: widths of the categorical columns, as in ``TableEmbedding``.
+        numeric: makes the module of the continuous columns, as in ``TableEmbedding``.
+        seed: every initial weight follows from it.
+
+    Shape:
+        - forward: the tensors of a batch to ``(n_rows, n_outputs)``
+        - row: the same to ``(n_rows, hidden_layer_sizes[-1])``
+        - columns: the same to ``(n_rows, len(column_names()))``
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        n_outputs: int,
+        *,
+        hidden_layer_sizes: Sequence[int] = (128, 64),
+        dropout: float = 0.0,
+        unknown_dropout: float = 0.0,
+        embed_dims: Any = "auto",
+        numeric: Any = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.schema = schema
+        self.embedding = TableEmbedding(
+            schema,
+            embed_dims=embed_dims,
+            numeric=_seeded(numeric, seed),
+            dropout=dropout,
+            unknown_dropout=unknown_dropout,
+            seed=seed,
+        )
+        generator = torch.Generator().manual_seed(seed)
+        sizes = [self.embedding.output_dim, *hidden_layer_sizes]
+        layers = [Hidden(a, b, dropout, generator) for a, b in zip(sizes, sizes[1:], strict=False)]
+        self.hidden = nn.Sequential(*layers)
+        self.head = _linear(sizes[-1], n_outputs, generator)
+        self.row_dim = sizes[-1]
+        # A head of zeros starts every training from the same prediction, whatever the first draw.
+        nn.init.zeros_(self.head.weight)
+
+    def forward(self, **tensors: Any) -> Tensor:
+        """Predict the target of every row."""
+        return self.head(self.hidden(self.embedding(**tensors)).to(self.head.weight.dtype))
+
+    def row(self, **tensors: Any) -> Tensor:
+        """One vector a row: what the last hidden layer makes of all columns."""
+        return self.hidden(self.embedding(**tensors)).float()
+
+    def columns(self, **tensors: Any) -> Tensor:
+        """Every column's own vector or number, side by side in the order of the table.
+
+        A time runs from −1 (earliest of the fit) to 1 (latest); a missing number or time is 0.
+        """
+        vectors = self.embedding.by_column(**tensors) if self._dims() else {}
+        numbers = {c.name: tensors["values"][..., i] for i, c in enumerate(self.schema.continuous)}
+        if self.schema.datetime:
+            times = self.embedding.time.position(tensors["times"]).masked_fill(tensors["times"] == MISSING_TIME, 0.5)
+            numbers |= {c.name: 2 * times[..., i] - 1 for i, c in enumerate(self.schema.datetime)}
+        parts = [
+            numbers[column.name][..., None] if column.name in numbers else vectors[column.name]
+            for column in self.schema.columns
+        ]
+        return torch.cat(parts, dim=-1).float()
+
+    def column_names(self) -> list[str]:
+        """A name for every entry of ``columns``: numbers keep theirs, vectors get ``_e0``, …"""
+        dims = self._dims()
+        taken = {column.name for column in self.schema.columns}
+        names = []
+        for column in self.schema.columns:
+            if column.name not in dims:
+                names.append(column.name)
+            for i in range(dims.get(column.name, 0)):
+                name = f"{column.name}_e{i}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                names.append(name)
+        return names
+
+    def _dims(self) -> dict[str, int]:
+        dims = self.embedding.embedding_dims()
+        return {c.name: dims[c.name] for c in (*self.schema.categorical, *self.schema.lists)}
+
+
+OUTPUTS = ("columns", "row", "both")
+
+
+@torch.no_grad()
+def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray:
+    """What a trained network makes of rows, on the CPU.
+
+    Args:
+        network: a network in evaluation mode.
+        batch: the rows.
+        output: ``"columns"``, ``"row"``, or ``"both"``: columns, then row.
+
+    Shape:
+        - output: ``(n_rows, n_vectors)`` float32
+
+    Raises: ValueError when ``output`` is none of the three.
+    """
+    if output not in OUTPUTS:
+        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")
+    methods = [network.columns, network.row] if output == "both" else [getattr(network, output)]
+    device = network.head.weight.device
+    parts = (part.to(device).tensors() for part in batch.batches(CHUNK)) if len(batch) else (batch.tensors(),)
+    return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
+
+
+def _seeded(numeric: Any, seed: int) -> Any:
+    """The maker of the continuous columns' module, with its first weights drawn from ``seed``."""
+    if isinstance(numeric, type):
+        numeric = numeric.from_columns  # type: ignore[attr-defined]
+    if numeric is None or "seed" not in inspect.signature(numeric).parameters:
+        return numeric
+    given = getattr(numeric, "keywords", {}).get("seed")
+    return partial(numeric, seed=seed if given is None else given)
+
+
+def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with PyTorch's usual initial weights, drawn from ``generator``."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)  # type: ignore[assignment]
+    bound = max(n_inputs, 1) ** -0.5
+    with torch.no_grad():
+        weight = torch.empty(n_outputs, n_inputs, device="cpu").uniform_(-bound, bound, generator=generator)
+        if layer.weight.device.type != "meta":
+            layer.weight.copy_(weight)
+    nn.init.zeros_(layer.bias)
+    return layer
