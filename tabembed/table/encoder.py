@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed.artifact import ArtifactError, read, write
-from tabembed.batch import TableBatch
+from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
 from tabembed.table.category import Categorical, CategoryColumn, check_frequency
 from tabembed.table.datetime import Datetime, TimeColumn
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 SPECS: dict[str, Any] = {c.__name__: c for c in (CategoricalList, Datetime, Continuous, Categorical)}
 """The kinds of column, in the order in which they are asked whether they accept a type."""
+_MANY_ROWS = 50_000
 _FITTED: dict[str, Any] = {c.__name__: c for c in (CategoryColumn, NumberColumn, TimeColumn, ListsColumn)}
 
 
@@ -109,15 +112,17 @@ class TableEncoder(BaseEstimator):
                 f"table must have at least one column to encode, got 0 feature(s) (shape=({frame.n_rows}, 0)) "
                 "while a minimum of 1 is required."
             )
-        states: dict[str, tuple[Any, Any] | Undecided] = {}
-        for name, spec in specs.items():
-            array = frame.column(frame.names.index(name))
-            spec = self._spec(name, spec, array.type)
+        place = {name: i for i, name in enumerate(frame.names)}
+
+        def count(name: str) -> tuple[Any, Any] | Undecided:
+            array = frame.column(place[name])
+            spec = self._spec(name, specs[name], array.type)
             if array.null_count == len(array):
-                states[name] = Undecided(len(array), spec)
-            else:
-                states[name] = (spec, spec.partial(name, array))
-        return TableState(frame.n_rows, frame.named, states)
+                return Undecided(len(array), spec)
+            return spec, spec.partial(name, array)
+
+        states = side_by_side(count, list(specs), frame.n_rows)
+        return TableState(frame.n_rows, frame.named, dict(zip(specs, states, strict=True)))
 
     def merge(self, a: TableState, b: TableState) -> TableState:
         """What the rows of both say; neither changes."""
@@ -156,10 +161,10 @@ class TableEncoder(BaseEstimator):
         times = np.empty((len(schema.datetime), n), np.int64)
         values = np.empty((len(schema.continuous), n), np.float32)
         missing = np.empty((len(schema.continuous), n), bool)
-        lists, count = {}, {"ids": 0, "values": 0, "times": 0, "lists": 0}
-        for name, column in self.columns_.items():
-            array, row = frame.column(place[name]), count[column.lane]
-            count[column.lane] += 1
+        lists: dict[str, Ragged] = {}
+
+        def encode(name: str, row: int) -> None:
+            array, column = frame.column(place[name]), self.columns_[name]
             match column.lane:
                 case "ids":
                     ids[row] = column.encode(array)
@@ -169,6 +174,10 @@ class TableEncoder(BaseEstimator):
                     times[row] = column.encode(array)
                 case "lists":
                     lists[name] = column.encode(array)
+
+        rows = self._rows()
+        side_by_side(lambda name: encode(name, rows[name]), list(rows), n)
+        lists = {column.name: lists[column.name] for column in schema.lists}
         # Columns lie one after the other in memory, as a table's do; the batch is the view by rows.
         return TableBatch(*(torch.from_numpy(lane).T for lane in (ids, values, missing, times)), lists=lists)
 
@@ -178,10 +187,8 @@ class TableEncoder(BaseEstimator):
         batch = batch.to("cpu")
         lanes = {"ids": batch.ids.numpy(), "times": batch.times.numpy()}
         values, missing, columns = batch.values.numpy(), batch.missing.numpy(), {}
-        count = dict.fromkeys(("ids", "values", "times", "lists"), 0)
-        for name, column in self.columns_.items():
-            i = count[column.lane]
-            count[column.lane] += 1
+        for name, i in self._rows().items():
+            column = self.columns_[name]
             if column.lane == "lists":
                 columns[name] = column.decode(batch.lists[name])
             elif column.lane == "values":
@@ -249,6 +256,15 @@ class TableEncoder(BaseEstimator):
         self.n_features_in_ = len(fitted)
         self._named = named
 
+    def _rows(self) -> dict[str, int]:
+        """Place of every column among those of its lane."""
+        count: Counter[str] = Counter()
+        rows = {}
+        for name, column in self.columns_.items():
+            rows[name] = count[column.lane]
+            count[column.lane] += 1
+        return rows
+
     def _specs(self, frame: Frame) -> dict[str, Any]:
         """Spec or None by name, for the columns that are not dropped."""
         columns = self.columns
@@ -288,6 +304,14 @@ class TableEncoder(BaseEstimator):
             if name not in place:
                 raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
         return place
+
+
+def side_by_side(function: Callable[[str], Any], names: list[str], n_rows: int) -> list[Any]:
+    """Apply a function to every column; Arrow and numpy let go of the interpreter meanwhile."""
+    if n_rows < _MANY_ROWS:
+        return [function(name) for name in names]
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return list(pool.map(function, names))
 
 
 def _merge(name: str, a: Any, b: Any) -> Any:

@@ -134,7 +134,7 @@ class NumberColumn:
     lane: ClassVar[str] = "values"
 
     def encode(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Scaled numbers (float64, finite, to be stored as float32) and where they are missing.
+        """Scaled numbers (finite, in the range of float32) and where they are missing.
 
         A missing number stands at the centre of its column. An infinite one is not missing: it
         takes the largest or smallest value of the fit.
@@ -146,9 +146,9 @@ class NumberColumn:
             return np.zeros(len(x)), missing
         if self.scaler == "none" and pa.types.is_integer(array.type):
             _warn_if_rounded(x, name)
-        x = np.nan_to_num(x, nan=column.centre, posinf=column.maximum, neginf=column.minimum)
-        limit = float(np.finfo(np.float32).max)
-        return np.clip(SCALERS[_key(self.scaler)].forward(x, column), -limit, limit), missing
+        if not np.isfinite(x).all():
+            x = np.nan_to_num(x, nan=column.centre, posinf=column.maximum, neginf=column.minimum)
+        return SCALERS[_key(self.scaler)].forward(x, column), missing
 
     def decode(self, values: np.ndarray, missing: np.ndarray) -> pa.Array:
         """Numbers in the unit of the column, null where missing."""

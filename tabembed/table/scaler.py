@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from tabembed.schema import ContinuousColumn
 
 SQUASH_LIMIT = 3.0
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 _TAIL = 1e-7  # as scikit-learn's QuantileTransformer: the normal quantile of 0 and 1 is infinite
 
 
@@ -24,7 +25,9 @@ class Scaler:
 
 
 def _linear(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
-    return (x - column.centre) / column.scale
+    z = x - column.centre
+    z /= column.scale
+    return np.clip(z, -_FLOAT32_MAX, _FLOAT32_MAX, out=z)
 
 
 def _unlinear(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
@@ -32,8 +35,13 @@ def _unlinear(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
 
 
 def _squash(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
-    z = np.clip(_linear(x, column), -1e150, 1e150)  # its square must stay finite
-    return z / np.sqrt(1.0 + (z / SQUASH_LIMIT) ** 2)
+    z = _linear(x, column)
+    z = np.clip(z, -1e15, 1e15, out=z).astype(np.float32)  # bounded, so that its square is finite
+    root = z / np.float32(SQUASH_LIMIT)
+    root *= root
+    root += 1
+    z /= np.sqrt(root, out=root)
+    return z
 
 
 def _unsquash(y: np.ndarray, column: ContinuousColumn) -> np.ndarray:
@@ -54,6 +62,10 @@ def _from_normal(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
     return np.interp(ndtr(z), levels, quantiles)
 
 
+def _as_it_is(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    return np.clip(x, -_FLOAT32_MAX, _FLOAT32_MAX)
+
+
 def _grid(column: ContinuousColumn) -> tuple[np.ndarray, np.ndarray]:
     quantiles = np.array(column.quantiles)
     return quantiles, np.linspace(0.0, 1.0, len(quantiles))
@@ -63,7 +75,7 @@ SCALERS: dict[str | None, Scaler] = {
     "squash": Scaler(_squash, _unsquash, robust=True),
     "standard": Scaler(_linear, _unlinear, robust=False),
     "quantile": Scaler(_to_normal, _from_normal, robust=True),
-    None: Scaler(lambda x, column: x.copy(), lambda y, column: y.copy(), robust=True),
+    None: Scaler(_as_it_is, lambda y, column: y.copy(), robust=True),
 }
 """``squash``: (x − median) / IQR, then y / √(1 + (y/3)²); ``standard``: (x − mean) / std;
 ``quantile``: the normal quantile of the rank; ``None``: the number itself."""

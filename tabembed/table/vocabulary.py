@@ -108,7 +108,7 @@ class Vocabulary:
         return index
 
     @cached_property
-    def _dense(self) -> tuple[int, int, np.ndarray] | None:
+    def _dense(self) -> tuple[int, np.ndarray] | None:
         """Whole numbers that lie close together: ids by position, unknown at both borders."""
         if not pa.types.is_int64(self.values.type) or len(self) == 0:
             return None
@@ -118,7 +118,7 @@ class Vocabulary:
             return None
         table = np.full(high - low + 1, UNKNOWN)
         table[values - low] = np.arange(FIRST_KNOWN, FIRST_KNOWN + len(self))
-        return low, high, table
+        return low, table
 
     def encode(self, array: pa.Array) -> np.ndarray:
         """Ids of values, int64.
@@ -163,11 +163,10 @@ class Vocabulary:
         return array if numeric else _plain(canonical(array, self.name))
 
     def _encode_dense(self, array: pa.Array) -> np.ndarray:
-        low, high, table = self._dense  # type: ignore[misc]
+        low, table = self._dense  # type: ignore[misc]
         values = (array.fill_null(0) if array.null_count else array).to_numpy()
-        wide = values.dtype.itemsize == 8
-        position = np.clip(values, low, high) if wide else np.clip(values.astype(np.int64), low, high)
-        ids = table[position - low]
+        # The difference may wrap around, but only the values between the borders land between them.
+        ids = table.take(values.astype(np.int64, copy=False) - low, mode="clip")
         if array.null_count:
             ids[array.is_null().to_numpy(zero_copy_only=False)] = MISSING
         return ids
@@ -243,4 +242,4 @@ def _spread(ids: np.ndarray, encoded: pa.DictionaryArray) -> np.ndarray:
     indices = encoded.indices
     if encoded.null_count:
         indices = indices.cast(pa.int64()).fill_null(len(ids))
-    return with_missing[indices.to_numpy(zero_copy_only=False)]
+    return with_missing.take(indices.to_numpy(zero_copy_only=False))
