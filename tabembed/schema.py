@@ -35,6 +35,11 @@ class CategoricalColumn:
         return len(self.counts)
 
     @property
+    def n_values(self) -> int:
+        """Number of rows (of values, in a column of lists) that are not missing."""
+        return sum(self.counts[UNKNOWN:])
+
+    @property
     def n_known(self) -> int:
         """Number of known values."""
         return len(self.counts) - FIRST_KNOWN

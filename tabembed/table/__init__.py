@@ -5,5 +5,6 @@ from tabembed.table.datetime import Datetime
 from tabembed.table.encoder import TableEncoder
 from tabembed.table.lists import CategoricalList
 from tabembed.table.number import Continuous
+from tabembed.table.report import describe
 
-__all__ = ["Categorical", "CategoricalList", "Continuous", "Datetime", "TableEncoder"]
+__all__ = ["Categorical", "CategoricalList", "Continuous", "Datetime", "TableEncoder", "describe"]

@@ -119,10 +119,15 @@ class CategoryColumn:
         """JSON and arrays that ``from_artifact`` turns back into this column."""
         kind, arrays = self.vocabulary.to_artifact()
         ordered = list(self.column.ordered) if self.column.ordered is not None else None
-        return {"type": kind, "ordered": ordered}, {**arrays, "counts": np.array(self.column.counts, np.int64)}
+        return {"type": kind, "ordered": ordered}, {
+            **arrays,
+            "counts": np.array(self.column.counts, np.int64),
+        }
 
     @classmethod
-    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> CategoryColumn:
+    def from_artifact(
+        cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> CategoryColumn:
         """Rebuild what ``to_artifact`` gave."""
         ordered = tuple(config["ordered"]) if config["ordered"] is not None else None
         vocabulary, counts = load_vocabulary(name, config, arrays)
@@ -131,13 +136,17 @@ class CategoryColumn:
 
 def check_frequency(min_frequency: Any, max_categories: Any) -> None:
     """Check the two settings that decide which values are known."""
-    if min_frequency is not None and (isinstance(min_frequency, bool) or not isinstance(min_frequency, int | float)):
+    if min_frequency is not None and (
+        isinstance(min_frequency, bool) or not isinstance(min_frequency, int | float)
+    ):
         raise TypeError(f"min_frequency must be an int, a float or None, got {min_frequency!r}")
     if isinstance(min_frequency, float) and not 0 < min_frequency < 1:
         raise ValueError(f"min_frequency must lie between 0 and 1 as a share of rows, got {min_frequency}")
     if isinstance(min_frequency, int) and min_frequency < 1:
         raise ValueError(f"min_frequency must be at least 1 as a number of rows, got {min_frequency}")
-    if max_categories is not None and (isinstance(max_categories, bool) or not isinstance(max_categories, int)):
+    if max_categories is not None and (
+        isinstance(max_categories, bool) or not isinstance(max_categories, int)
+    ):
         raise TypeError(f"max_categories must be an int or None, got {max_categories!r}")
     if max_categories is not None and max_categories < 1:
         raise ValueError(f"max_categories must be at least 1, got {max_categories}")

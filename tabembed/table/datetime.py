@@ -81,9 +81,15 @@ class TimeColumn:
         """Nanoseconds since 1970-01-01 UTC, −2⁶³ where missing."""
         name = self.column.name
         times, zone = nanoseconds(array, name), _zone(array.type)
-        if (zone is None) != (self.column.timezone is None) and self.column.n_values and array.null_count < len(array):
+        if (
+            (zone is None) != (self.column.timezone is None)
+            and self.column.n_values
+            and array.null_count < len(array)
+        ):
             ours, theirs = (f"time zone {z!r}" if z else "no time zone" for z in (self.column.timezone, zone))
-            raise ValueError(f"column {name!r}: must have {ours} as in the fit, got {theirs}; localise it first")
+            raise ValueError(
+                f"column {name!r}: must have {ours} as in the fit, got {theirs}; localise it first"
+            )
         return times
 
     def decode(self, times: np.ndarray) -> pa.Array:

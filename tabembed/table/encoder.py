@@ -20,7 +20,7 @@ from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
 from tabembed.table.category import Categorical, CategoryColumn, check_frequency
 from tabembed.table.datetime import Datetime, TimeColumn
-from tabembed.table.frame import Frame, read_frame
+from tabembed.table.frame import Frame, read_frame, to_pandas
 from tabembed.table.lists import CategoricalList, ListsColumn
 from tabembed.table.number import Continuous, NumberColumn
 from tabembed.table.scaler import check_scaler
@@ -109,7 +109,7 @@ class TableEncoder(BaseEstimator):
         specs = self._specs(frame)
         if not specs:
             raise ValueError(
-                f"table must have at least one column to encode, got 0 feature(s) (shape=({frame.n_rows}, 0)) "
+                f"table must have at least one column, got 0 feature(s) (shape=({frame.n_rows}, 0)) "
                 "while a minimum of 1 is required."
             )
         place = {name: i for i, name in enumerate(frame.names)}
@@ -127,23 +127,27 @@ class TableEncoder(BaseEstimator):
     def merge(self, a: TableState, b: TableState) -> TableState:
         """What the rows of both say; neither changes."""
         if set(a.states) != set(b.states):
-            raise ValueError(f"parts must have the same columns, got {sorted(set(a.states) ^ set(b.states))} in one")
+            raise ValueError(
+                f"parts must have the same columns, got {sorted(set(a.states) ^ set(b.states))} in one"
+            )
         states = {name: _merge(name, a.states[name], b.states[name]) for name in a.states}
         return TableState(a.n_rows + b.n_rows, a.named, states)
 
     def finalize(self, state: TableState) -> TableEncoder:
         """Give out ids, centres and scales."""
         if state.n_rows == 0:
-            raise ValueError("Found array with 0 sample(s): a fit needs a minimum of 1 is required row, got 0 rows")
-        fitted, empty = {}, []
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: got 0 rows")
+        fitted = {}
         for name, column in state.states.items():
             if isinstance(column, Undecided):
-                empty.append(name)
                 column = (column.guess, column.guess.partial(name, pa.nulls(column.n_rows)))
             fitted[name] = column[0].finalize(name, column[1], state.n_rows)
+        empty = [name for name, column in fitted.items() if not column.column.n_values]
         if empty:
-            kinds = ", ".join(f"{name!r} ({_kind(fitted[name])})" for name in empty)
-            warnings.warn(f"columns without a single value in the fit: {kinds}", UserWarning, stacklevel=3)
+            names = ", ".join(f"column {name!r} ({_kind(fitted[name])})" for name in empty)
+            warnings.warn(
+                f"{names}: no value in the fit, so nothing is known of it", UserWarning, stacklevel=3
+            )
         self._set_fitted(fitted, state.n_rows, state.named)
         return self
 
@@ -179,7 +183,8 @@ class TableEncoder(BaseEstimator):
         side_by_side(lambda name: encode(name, rows[name]), list(rows), n)
         lists = {column.name: lists[column.name] for column in schema.lists}
         # Columns lie one after the other in memory, as a table's do; the batch is the view by rows.
-        return TableBatch(*(torch.from_numpy(lane).T for lane in (ids, values, missing, times)), lists=lists)
+        lanes = {"ids": ids, "values": values, "missing": missing, "times": times}
+        return TableBatch(**{k: torch.from_numpy(lane).T for k, lane in lanes.items()}, lists=lists)  # type: ignore[arg-type]
 
     def inverse_transform(self, batch: TableBatch) -> pd.DataFrame:
         """The table that a batch came from: missing and unknown categories come back as missing."""
@@ -195,7 +200,7 @@ class TableEncoder(BaseEstimator):
                 columns[name] = column.decode(values[:, i], missing[:, i])
             else:
                 columns[name] = column.decode(lanes[column.lane][:, i])
-        return pa.table(columns).to_pandas()
+        return to_pandas(columns)
 
     @property
     def kinds_(self) -> dict[str, str]:
@@ -226,13 +231,19 @@ class TableEncoder(BaseEstimator):
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The fitted encoder as JSON and named arrays."""
         check_is_fitted(self, "schema_")
-        columns, arrays = [], {}
+        columns: list[dict[str, Any]] = []
+        arrays: dict[str, np.ndarray] = {}
         for i, (name, column) in enumerate(self.columns_.items()):
             config, own = column.to_artifact()
             columns.append({"name": name, "fitted": type(column).__name__, "config": config})
             arrays |= {f"{i}.{key}": array for key, array in own.items()}
         params = {**self.get_params(deep=False), "columns": _specs_to_json(self.columns)}
-        return {"params": params, "n_rows": self.schema_.n_rows, "named": self._named, "columns": columns}, arrays
+        return {
+            "params": params,
+            "n_rows": self.schema_.n_rows,
+            "named": self._named,
+            "columns": columns,
+        }, arrays
 
     @classmethod
     def from_artifact(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableEncoder:
@@ -280,14 +291,18 @@ class TableEncoder(BaseEstimator):
         specs = {name: columns.get(name) for name in frame.names}
         for name, spec in specs.items():
             if spec is not None and spec != "drop" and type(spec) not in SPECS.values():
-                raise TypeError(f"column {name!r}: its spec must be one of {list(SPECS)} or 'drop', got {spec!r}")
+                raise TypeError(
+                    f"column {name!r}: its spec must be one of {list(SPECS)} or 'drop', got {spec!r}"
+                )
         return {name: spec for name, spec in specs.items() if spec != "drop"}
 
     def _spec(self, name: str, spec: Any, kind: pa.DataType) -> Any:
         if spec is None:
             accepting = [candidate for candidate in SPECS.values() if candidate.accepts(kind)]
             if not accepting:
-                raise TypeError(f"column {name!r}: must be of a kind in {list(SPECS)}, got {kind}: cast or drop it")
+                raise TypeError(
+                    f"column {name!r}: must be of a kind in {list(SPECS)}, got {kind}: cast or drop it"
+                )
             spec = accepting[0]()
         return spec.with_defaults(self)
 
@@ -324,7 +339,9 @@ def _merge(name: str, a: Any, b: Any) -> Any:
     if isinstance(b, Undecided):
         return spec, replace(state, n_missing=state.n_missing + b.n_rows)
     if type(spec) is not type(b[0]):
-        raise TypeError(f"column {name!r}: must be of one kind in every part, got {spec.kind} and {b[0].kind}")
+        raise TypeError(
+            f"column {name!r}: must be of one kind in every part, got {spec.kind} and {b[0].kind}"
+        )
     return spec, spec.merge(name, state, b[1])
 
 
@@ -336,13 +353,17 @@ def _kind(fitted: Any) -> str:
 def _specs_to_json(columns: Any) -> Any:
     if not isinstance(columns, Mapping):
         return columns if columns is None else list(columns)
-    return {n: s if s in (None, "drop") else {"spec": type(s).__name__, **asdict(s)} for n, s in columns.items()}
+    return {
+        n: s if s in (None, "drop") else {"spec": type(s).__name__, **asdict(s)} for n, s in columns.items()
+    }
 
 
 def _specs_from_json(columns: Any) -> Any:
     if not isinstance(columns, dict):
         return columns
     return {
-        name: spec if spec in (None, "drop") else SPECS[spec["spec"]](**{k: v for k, v in spec.items() if k != "spec"})
+        name: SPECS[spec["spec"]](**{k: v for k, v in spec.items() if k != "spec"})
+        if isinstance(spec, dict)
+        else spec
         for name, spec in columns.items()
     }

@@ -36,11 +36,17 @@ class Frame:
         name = self.names[position]
         try:
             array = self.get(position)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
+        except (
+            pa.ArrowInvalid,
+            pa.ArrowTypeError,
+            pa.ArrowNotImplementedError,
+            OverflowError,
+            ValueError,
+        ) as error:
             raise TypeError(
                 f"column {name!r}: must hold values of one type that Arrow knows, got a mix ({error})"
             ) from None
-        return _nan_to_null(_one_chunk(array))
+        return _nan_to_null(_plain_text(_one_chunk(array)))
 
 
 def read_frame(table: Any) -> Frame:
@@ -57,7 +63,9 @@ def read_frame(table: Any) -> Frame:
     frame = _open(table)
     twice = sorted(name for name, n in Counter(frame.names).items() if n > 1)
     if twice:
-        raise ValueError(f"column {twice[0]!r}: must be there once, got it {frame.names.count(twice[0])} times")
+        raise ValueError(
+            f"column {twice[0]!r}: must be there once, got it {frame.names.count(twice[0])} times"
+        )
     return frame
 
 
@@ -66,8 +74,12 @@ def _open(table: Any) -> Frame:
     if library == "pandas" and hasattr(table, "columns"):
         return _open_pandas(table)
     if library == "polars" and not hasattr(table, "__arrow_c_stream__"):
-        raise TypeError(f"table must be in memory, got a polars {type(table).__name__}: call .collect() first")
-    if hasattr(table, "__arrow_c_stream__") and not (library in ("pandas", "polars") and not hasattr(table, "columns")):
+        raise TypeError(
+            f"table must be in memory, got a polars {type(table).__name__}: call .collect() first"
+        )
+    if hasattr(table, "__arrow_c_stream__") and not (
+        library in ("pandas", "polars") and not hasattr(table, "columns")
+    ):
         return _open_arrow(table if isinstance(table, pa.Table) else pa.table(table))
     if isinstance(table, pa.RecordBatch):
         return _open_arrow(pa.Table.from_batches([table]))
@@ -96,8 +108,14 @@ def _open_dict(table: dict[Any, Any]) -> Frame:
 def _open_array(table: Any) -> Frame:
     if hasattr(table, "toarray"):
         raise TypeError("table must be dense, got a sparse matrix: use .toarray() if it fits into memory")
-    if not isinstance(table, np.ndarray) and not isinstance(table, Sequence) and not hasattr(table, "__array__"):
-        raise TypeError(f"table must be a dataframe, an Arrow table or a 2-D array, got {type(table).__name__}")
+    if (
+        not isinstance(table, np.ndarray)
+        and not isinstance(table, Sequence)
+        and not hasattr(table, "__array__")
+    ):
+        raise TypeError(
+            f"table must be a dataframe, an Arrow table or a 2-D array, got {type(table).__name__}"
+        )
     if isinstance(table, str):
         raise TypeError("table must be a dataframe, an Arrow table or a 2-D array, got str")
     array = np.asarray(table)
@@ -112,9 +130,11 @@ def _open_array(table: Any) -> Frame:
     return Frame(names, len(array), False, lambda position: _array_column(array[:, position]))
 
 
-def _pandas_column(series: Any) -> Any:
-    values = series.array
-    return _object_column(series.to_numpy()) if series.dtype == object else pa.array(values, from_pandas=True)
+def _pandas_column(column: Any) -> Any:
+    """A series or one of pandas' own arrays."""
+    if column.dtype == object:
+        return _object_column(column.to_numpy())
+    return pa.array(getattr(column, "array", column), from_pandas=True)
 
 
 def _array_column(values: Any) -> Any:
@@ -155,8 +175,31 @@ def _one_chunk(array: Any) -> pa.Array:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
+def _plain_text(array: pa.Array) -> pa.Array:
+    """Views of text, in which polars speaks, lack most of Arrow's kernels."""
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if pa.types.is_dictionary(array.type) and pa.types.is_string_view(array.type.value_type):
+        text = array.dictionary.cast(pa.large_string())
+        return pa.DictionaryArray.from_arrays(array.indices, text, ordered=array.type.ordered)
+    return array
+
+
 def _nan_to_null(array: pa.Array) -> pa.Array:
     if not pa.types.is_floating(array.type):
         return array
     nan = pc.is_nan(array)
     return pc.if_else(nan, None, array) if pc.any(nan).as_py() else array
+
+
+def to_pandas(columns: dict[str, pa.Array]) -> Any:
+    """A pandas frame of Arrow columns; whole numbers with gaps stay whole (``Int64``)."""
+    import pandas as pd
+
+    def convert(array: pa.Array) -> Any:
+        if pa.types.is_integer(array.type) and array.null_count:
+            wide = pd.UInt64Dtype() if pa.types.is_uint64(array.type) else pd.Int64Dtype()
+            return array.to_pandas(types_mapper={array.type: wide}.get)
+        return array.to_pandas()
+
+    return pd.DataFrame({name: convert(array) for name, array in columns.items()})

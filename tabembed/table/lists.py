@@ -119,7 +119,9 @@ class ListsColumn:
 
 def split(array: pa.Array, separator: str | None, name: str) -> pa.Array:
     """Cells as Arrow lists."""
-    if pa.types.is_null(array.type) or (array.null_count == len(array) and not CategoricalList.accepts(array.type)):
+    if pa.types.is_null(array.type) or (
+        array.null_count == len(array) and not CategoricalList.accepts(array.type)
+    ):
         return pa.nulls(len(array), pa.large_list(pa.large_string()))
     if CategoricalList.accepts(array.type):
         values = array.type.value_type
@@ -127,9 +129,13 @@ def split(array: pa.Array, separator: str | None, name: str) -> pa.Array:
             return array.cast(pa.large_list(values))
         return array
     if family(array.type) != "text":
-        raise TypeError(f"column {name!r}: must hold lists, or text with a separator, got {family(array.type)}")
+        raise TypeError(
+            f"column {name!r}: must hold lists, or text with a separator, got {family(array.type)}"
+        )
     if separator is None:
-        raise ValueError(f"column {name!r}: must have a separator to be split as text, e.g. CategoricalList(',')")
+        raise ValueError(
+            f"column {name!r}: must have a separator to be split as text, e.g. CategoricalList(',')"
+        )
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     text = array.cast(pa.large_string())

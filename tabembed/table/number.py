@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tabembed.schema import ContinuousColumn
 from tabembed.table.scaler import SCALERS, check_scaler
@@ -73,7 +72,8 @@ class Continuous:
             return NumberState(0, n_missing, 0.0, 0.0, np.inf, -np.inf, Sketch.of(finite))
         low, high = float(finite.min()), float(finite.max())
         with np.errstate(over="ignore"):
-            mean = low if low == high else float(finite.mean())  # the mean of equal floats may differ from them
+            # The computed mean of equal floats may differ from them.
+            mean = low if low == high else float(finite.mean())
             mean = mean if np.isfinite(mean) else float((finite / len(finite)).sum())
             m2 = min(float(np.square(finite - mean).sum()), np.finfo(float).max)
         return NumberState(len(finite), n_missing, mean, m2, low, high, Sketch.of(finite))
@@ -99,7 +99,8 @@ class Continuous:
             zeros = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
             column = ContinuousColumn(name, 0, state.n_missing, scale=1.0, quantiles=(0.0,), **zeros)
             return NumberColumn(column, self.scaler)
-        quantiles = np.clip(state.sketch.quantiles(np.linspace(0, 1, _N_QUANTILES)), state.minimum, state.maximum)
+        quantiles = state.sketch.quantiles(np.linspace(0, 1, _N_QUANTILES))
+        quantiles = quantiles.clip(state.minimum, state.maximum)
         std = float(np.sqrt(state.m2 / state.n_values))
         low, median, high = quantiles[[_N_QUANTILES // 4, _N_QUANTILES // 2, 3 * _N_QUANTILES // 4]].tolist()
         spread = high - low or (state.maximum - state.minimum) / 2
@@ -118,7 +119,7 @@ class Continuous:
                 maximum=state.maximum,
                 mean=state.mean,
                 std=std,
-                quantiles=tuple(np.unique(quantiles).tolist() if len(set(quantiles)) == 1 else quantiles.tolist()),
+                quantiles=tuple(quantiles.tolist() if state.minimum < state.maximum else [state.minimum]),
             ),
             self.scaler,
         )
@@ -177,15 +178,13 @@ def numbers(array: pa.Array, name: str) -> np.ndarray:
     if pa.types.is_null(kind) or array.null_count == len(array):
         return np.full(len(array), np.nan)
     if pa.types.is_duration(kind):
-        return pc.divide(array.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64(), safe=False), 1e9).to_numpy(
-            zero_copy_only=False
-        )
-    if family(kind) not in ("numbers", "booleans"):
+        whole = array.cast(pa.duration("ns")).cast(pa.int64())
+        return whole.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy() / 1e9
+    if family(kind) != "numbers":
         raise TypeError(f"column {name!r}: must hold numbers, got {family(kind)}")
-    if array.null_count == 0 and not pa.types.is_boolean(kind) and not pa.types.is_decimal(kind):
+    if array.null_count == 0 and not pa.types.is_decimal(kind):
         return array.to_numpy().astype(np.float64, copy=False)
-    floats = array.cast(pa.uint8()) if pa.types.is_boolean(kind) else array
-    return floats.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+    return array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
 
 
 def _key(scaler: str | None) -> str | None:

@@ -25,8 +25,9 @@ class Scaler:
 
 
 def _linear(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
-    z = x - column.centre
-    z /= column.scale
+    with np.errstate(over="ignore"):
+        z = x - column.centre
+        z /= column.scale
     return np.clip(z, -_FLOAT32_MAX, _FLOAT32_MAX, out=z)
 
 
@@ -52,9 +53,11 @@ def _unsquash(y: np.ndarray, column: ContinuousColumn) -> np.ndarray:
 
 def _to_normal(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
     quantiles, levels = _grid(column)
-    upper = np.interp(x, quantiles, levels)
-    lower = -np.interp(-x, -quantiles[::-1], -levels[::-1])  # equal quantiles: the middle of their levels
-    return ndtri(np.clip((upper + lower) / 2, _TAIL, 1 - _TAIL))
+    with np.errstate(over="ignore", invalid="ignore"):
+        upper = np.interp(x, quantiles, levels)
+        lower = -np.interp(-x, -quantiles[::-1], -levels[::-1])  # equal quantiles: the middle of their levels
+        level = np.nan_to_num((upper + lower) / 2, nan=0.5)  # quantiles closer than floats can tell
+    return ndtri(np.clip(level, _TAIL, 1 - _TAIL))
 
 
 def _from_normal(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:

@@ -56,7 +56,9 @@ def canonical(array: pa.Array, name: str) -> pa.Array:
         raise ValueError(f"column {name!r}: must fit a category's type ({error})") from None
     if pa.types.is_null(kind) or pa.types.is_time(kind):
         return array.cast(pa.time64("ns")) if pa.types.is_time(kind) else array
-    raise TypeError(f"column {name!r}: must hold text, numbers, booleans or times, got {kind}: cast it to text")
+    raise TypeError(
+        f"column {name!r}: must hold text, numbers, booleans or times, got {kind}: cast it to text"
+    )
 
 
 def _whole(array: pa.Array) -> pa.Array:
@@ -103,7 +105,9 @@ class Vocabulary:
     @cached_property
     def _index(self) -> dict[Any, int]:
         """Python's equality is exact across int, float and Decimal; Arrow's hash tables are per type."""
-        index = dict(zip(_plain(self.values).to_pylist(), range(FIRST_KNOWN, FIRST_KNOWN + len(self)), strict=True))
+        index = dict(
+            zip(_plain(self.values).to_pylist(), range(FIRST_KNOWN, FIRST_KNOWN + len(self)), strict=True)
+        )
         index[None] = MISSING
         return index
 
@@ -183,7 +187,11 @@ class Vocabulary:
         values = self.values
         kind = str(values.type)
         if pa.types.is_large_string(values.type):
-            values = pa.concat_arrays([values]) if values.offset == 0 else values.take(pa.array(range(len(values))))
+            values = (
+                pa.concat_arrays([values])
+                if values.offset == 0
+                else values.take(pa.array(range(len(values))))
+            )
             _, offsets, data = values.buffers()
             ends = np.frombuffer(offsets, np.int64, len(values) + 1) if offsets else np.zeros(1, np.int64)
             size = int(ends[-1])
