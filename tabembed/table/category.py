@@ -87,19 +87,19 @@ class Categorical:
             _one_order(a.declared, b.declared),
         )
 
-    def finalize(self, name: str, state: CategoryState, n_rows: int) -> CategoryColumn:
+    def finalize(self, name: str, state: CategoryState, n_rows: int) -> CategoryEncoder:
         """Give out the ids: by falling count, ties by value."""
         known, counts = rank(self, state, n_rows)
         vocabulary = Vocabulary(known, name)
         ordered = None
-        if state.declared is not None:
+        if state.declared is not None and len(state.declared):
             ids = vocabulary.encode(state.declared)
             ordered = tuple(ids[ids >= FIRST_KNOWN].tolist())
-        return CategoryColumn(vocabulary, CategoricalColumn(name, counts, ordered))
+        return CategoryEncoder(vocabulary, CategoricalColumn(name, counts, ordered))
 
 
 @dataclass(frozen=True)
-class CategoryColumn:
+class CategoryEncoder:
     """A fitted column of categories."""
 
     vocabulary: Vocabulary
@@ -127,7 +127,7 @@ class CategoryColumn:
     @classmethod
     def from_artifact(
         cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]
-    ) -> CategoryColumn:
+    ) -> CategoryEncoder:
         """Rebuild what ``to_artifact`` gave."""
         ordered = tuple(config["ordered"]) if config["ordered"] is not None else None
         vocabulary, counts = load_vocabulary(name, config, arrays)
@@ -180,7 +180,7 @@ def load_vocabulary(
 
 
 def _one_order(a: pa.Array | None, b: pa.Array | None) -> pa.Array | None:
-    """Two declared orders stay declared only when they agree, whichever comes first."""
+    """Orders that contradict each other leave none: an empty one, which contradicts all that follow."""
     if a is None or b is None:
         return a if b is None else b
-    return a if a.equals(b) else None
+    return a if a.equals(b) else a.slice(0, 0)

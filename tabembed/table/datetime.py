@@ -62,15 +62,15 @@ class Datetime:
             zones,
         )
 
-    def finalize(self, name: str, state: DatetimeState, n_rows: int) -> TimeColumn:
+    def finalize(self, name: str, state: DatetimeState, n_rows: int) -> TimeEncoder:
         """Keep the range; several zones are given back as UTC."""
         low, high = (state.minimum, state.maximum) if state.n_values else (0, 0)
         zone = next(iter(state.zones)) if len(state.zones) == 1 else ("UTC" if state.zones else None)
-        return TimeColumn(DatetimeColumn(name, state.n_values, state.n_missing, low, high, zone))
+        return TimeEncoder(DatetimeColumn(name, state.n_values, state.n_missing, low, high, zone))
 
 
 @dataclass(frozen=True)
-class TimeColumn:
+class TimeEncoder:
     """A fitted column of instants."""
 
     column: DatetimeColumn
@@ -102,7 +102,7 @@ class TimeColumn:
         return asdict(self.column), {}
 
     @classmethod
-    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> TimeColumn:
+    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> TimeEncoder:
         """Rebuild what ``to_artifact`` gave."""
         return cls(DatetimeColumn(name, **{key: value for key, value in config.items() if key != "name"}))
 

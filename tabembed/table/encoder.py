@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.artifact import ArtifactError, read, write
 from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
-from tabembed.table.category import Categorical, CategoryColumn, check_frequency
-from tabembed.table.datetime import Datetime, TimeColumn
+from tabembed.table.category import Categorical, CategoryEncoder, check_frequency
+from tabembed.table.datetime import Datetime, TimeEncoder
 from tabembed.table.frame import Frame, read_frame, to_pandas
-from tabembed.table.lists import CategoricalList, ListsColumn
-from tabembed.table.number import Continuous, NumberColumn
+from tabembed.table.lists import CategoricalList, ListEncoder
+from tabembed.table.number import Continuous, NumberEncoder
 from tabembed.table.scaler import check_scaler
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SPECS: dict[str, Any] = {c.__name__: c for c in (CategoricalList, Datetime, Continuous, Categorical)}
 """The kinds of column, in the order in which they are asked whether they accept a type."""
 _MANY_ROWS = 50_000
-_FITTED: dict[str, Any] = {c.__name__: c for c in (CategoryColumn, NumberColumn, TimeColumn, ListsColumn)}
+_FITTED: dict[str, Any] = {c.__name__: c for c in (CategoryEncoder, NumberEncoder, TimeEncoder, ListEncoder)}
 
 
 @dataclass(frozen=True)

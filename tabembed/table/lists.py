@@ -69,14 +69,14 @@ class CategoricalList:
         """Counts over the rows of both."""
         return Categorical().merge(name, a, b)
 
-    def finalize(self, name: str, state: CategoryState, n_rows: int) -> ListsColumn:
+    def finalize(self, name: str, state: CategoryState, n_rows: int) -> ListEncoder:
         """Give out the ids: by falling count, ties by value."""
         known, counts = rank(self, state, n_rows)
-        return ListsColumn(Vocabulary(known, name), ListColumn(name, counts), self.separator)
+        return ListEncoder(Vocabulary(known, name), ListColumn(name, counts), self.separator)
 
 
 @dataclass(frozen=True)
-class ListsColumn:
+class ListEncoder:
     """A fitted column of lists."""
 
     vocabulary: Vocabulary
@@ -111,7 +111,7 @@ class ListsColumn:
         return config, {**arrays, "counts": np.array(self.column.counts, np.int64)}
 
     @classmethod
-    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> ListsColumn:
+    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> ListEncoder:
         """Rebuild what ``to_artifact`` gave."""
         vocabulary, counts = load_vocabulary(name, config, arrays)
         return cls(vocabulary, ListColumn(name, counts), config["separator"])

@@ -50,8 +50,7 @@ class Continuous:
     kind: ClassVar[str] = "continuous"
 
     def __post_init__(self) -> None:
-        if self.scaler != "none":
-            check_scaler(self.scaler, "Continuous.scaler")
+        check_scaler(self.scaler, "Continuous.scaler")
 
     @staticmethod
     def accepts(kind: pa.DataType) -> bool:
@@ -60,8 +59,7 @@ class Continuous:
 
     def with_defaults(self, encoder: Any) -> Continuous:
         """The same spec, a scaler left open taken from the encoder."""
-        scaler = encoder.scaler if self.scaler is None else self.scaler
-        return replace(self, scaler="none" if scaler is None else scaler)
+        return replace(self, scaler=self.scaler or encoder.scaler or "none")
 
     def partial(self, name: str, array: pa.Array) -> NumberState:
         """Statistics of one column."""
@@ -93,44 +91,41 @@ class Continuous:
             a.sketch.merge(b.sketch),
         )
 
-    def finalize(self, name: str, state: NumberState, n_rows: int) -> NumberColumn:
+    def finalize(self, name: str, state: NumberState, n_rows: int) -> NumberEncoder:
         """Choose centre and scale."""
+        scaler = self.scaler or "none"
         if state.n_values == 0:
             zeros = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
             column = ContinuousColumn(name, 0, state.n_missing, scale=1.0, quantiles=(0.0,), **zeros)
-            return NumberColumn(column, self.scaler)
-        quantiles = state.sketch.quantiles(np.linspace(0, 1, _N_QUANTILES))
+            return NumberEncoder(column, scaler)
+        constant = state.minimum == state.maximum
+        quantiles = state.sketch.quantiles(np.linspace(0, 1, 2 if constant else _N_QUANTILES))
         quantiles = quantiles.clip(state.minimum, state.maximum)
         std = float(np.sqrt(state.m2 / state.n_values))
-        low, median, high = quantiles[[_N_QUANTILES // 4, _N_QUANTILES // 2, 3 * _N_QUANTILES // 4]].tolist()
-        spread = high - low or (state.maximum - state.minimum) / 2
-        robust = SCALERS[_key(self.scaler)].robust
-        centre, scale = (median, spread) if robust else (state.mean, std)
-        if state.minimum == state.maximum or not scale or not np.isfinite(scale):
-            scale = 1.0 if state.minimum == state.maximum or not scale else np.finfo(float).max / 2
-        return NumberColumn(
-            ContinuousColumn(
-                name=name,
-                n_values=state.n_values,
-                n_missing=state.n_missing,
-                centre=centre,
-                scale=scale,
-                minimum=state.minimum,
-                maximum=state.maximum,
-                mean=state.mean,
-                std=std,
-                quantiles=tuple(quantiles.tolist() if state.minimum < state.maximum else [state.minimum]),
-            ),
-            self.scaler,
+        low, median, high = (float(quantiles[len(quantiles) * quarter // 4]) for quarter in (1, 2, 3))
+        spread = high - low or state.maximum / 2 - state.minimum / 2
+        centre, scale = (median, spread) if SCALERS[scaler].robust else (state.mean, std)
+        column = ContinuousColumn(
+            name=name,
+            n_values=state.n_values,
+            n_missing=state.n_missing,
+            centre=centre,
+            scale=min(scale, np.finfo(float).max / 2) or 1.0,
+            minimum=state.minimum,
+            maximum=state.maximum,
+            mean=state.mean,
+            std=std,
+            quantiles=tuple(quantiles.tolist()),
         )
+        return NumberEncoder(column, scaler)
 
 
 @dataclass(frozen=True)
-class NumberColumn:
+class NumberEncoder:
     """A fitted column of numbers."""
 
     column: ContinuousColumn
-    scaler: str | None
+    scaler: str
 
     lane: ClassVar[str] = "values"
 
@@ -149,11 +144,11 @@ class NumberColumn:
             _warn_if_rounded(x, name)
         if not np.isfinite(x).all():
             x = np.nan_to_num(x, nan=column.centre, posinf=column.maximum, neginf=column.minimum)
-        return SCALERS[_key(self.scaler)].forward(x, column), missing
+        return SCALERS[self.scaler].forward(x, column), missing
 
     def decode(self, values: np.ndarray, missing: np.ndarray) -> pa.Array:
         """Numbers in the unit of the column, null where missing."""
-        numbers = SCALERS[_key(self.scaler)].inverse(values.astype(np.float64), self.column)
+        numbers = SCALERS[self.scaler].inverse(values.astype(np.float64), self.column)
         return pa.array(numbers, mask=missing)
 
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -163,7 +158,7 @@ class NumberColumn:
         return {**config, "scaler": self.scaler}, {"quantiles": quantiles}
 
     @classmethod
-    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> NumberColumn:
+    def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> NumberEncoder:
         """Rebuild what ``to_artifact`` gave."""
         fields = {key: value for key, value in config.items() if key not in ("scaler", "name")}
         column = ContinuousColumn(name, quantiles=tuple(arrays["quantiles"].tolist()), **fields)
@@ -185,10 +180,6 @@ def numbers(array: pa.Array, name: str) -> np.ndarray:
     if array.null_count == 0 and not pa.types.is_decimal(kind):
         return array.to_numpy().astype(np.float64, copy=False)
     return array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
-
-
-def _key(scaler: str | None) -> str | None:
-    return None if scaler == "none" else scaler
 
 
 def _warn_if_rounded(x: np.ndarray, name: str) -> None:

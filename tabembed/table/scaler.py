@@ -74,17 +74,17 @@ def _grid(column: ContinuousColumn) -> tuple[np.ndarray, np.ndarray]:
     return quantiles, np.linspace(0.0, 1.0, len(quantiles))
 
 
-SCALERS: dict[str | None, Scaler] = {
+SCALERS: dict[str, Scaler] = {
     "squash": Scaler(_squash, _unsquash, robust=True),
     "standard": Scaler(_linear, _unlinear, robust=False),
     "quantile": Scaler(_to_normal, _from_normal, robust=True),
-    None: Scaler(_as_it_is, lambda y, column: y.copy(), robust=True),
+    "none": Scaler(_as_it_is, lambda y, column: y.copy(), robust=True),
 }
 """``squash``: (x − median) / IQR, then y / √(1 + (y/3)²); ``standard``: (x − mean) / std;
-``quantile``: the normal quantile of the rank; ``None``: the number itself."""
+``quantile``: the normal quantile of the rank; ``none``: the number itself."""
 
 
 def check_scaler(scaler: str | None, name: str) -> None:
     """Check that a scaler is one of those there are."""
-    if scaler not in SCALERS:
-        raise ValueError(f"{name} must be one of {list(SCALERS)}, got {scaler!r}")
+    if scaler is not None and scaler not in SCALERS:
+        raise ValueError(f"{name} must be None or one of {list(SCALERS)}, got {scaler!r}")
