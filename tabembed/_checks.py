@@ -34,7 +34,7 @@ def check_real(minimum: float = 0.0, **numbers: Any) -> None:
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError(f"{name} must be a number, got {number!r}")
-        if not minimum <= number < float("inf"):
+        if not minimum <= float(number) < float("inf"):
             raise ValueError(f"{name} must be finite and at least {minimum:g}, got {number}")
 
 
@@ -46,7 +46,7 @@ def check_probability(**numbers: Any) -> None:
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError(f"{name} must be a number, got {number!r}")
-        if not 0 <= number < 1:
+        if not 0 <= float(number) < 1:
             raise ValueError(f"{name} must be at least 0 and below 1, got {number}")
 
 
@@ -111,6 +111,5 @@ def check_ids(
         return
     j = int(outside.reshape(-1, len(cardinalities)).any(0).nonzero()[0])
     got = ids[..., j][outside[..., j]].flatten()[0].item()
-    raise ValueError(
-        f"column {(names[j] if names else j)!r}: ids must be from 0 to {cardinalities[j] - 1}, got {got}"
-    )
+    name, last = names[j] if names else j, cardinalities[j] - 1
+    raise ValueError(f"column {name!r}: ids must be from 0 to {last}, got {got}")

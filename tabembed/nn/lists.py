@@ -33,6 +33,7 @@ class ListEmbedding(nn.Module):
     Raises: ValueError naming the column for an id out of range on the CPU; elsewhere such an id
         counts as absent.
 
+    >>> from tabembed.batch import Ragged
     >>> cells = Ragged(torch.tensor([3, 4, 3]), torch.tensor([0, 2, 2, 3]), torch.tensor([False] * 3))
     >>> ListEmbedding(5, embed_dim=2)(cells).shape
     torch.Size([3, 2])
@@ -56,6 +57,10 @@ class ListEmbedding(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
+    def reset_parameters(self) -> None:
+        """Draw the weights anew."""
+        self.values.reset_parameters()
+
     def forward(self, cells: Ragged) -> Tensor:
         """Mean vectors of the cells."""
         ids, weight, n = cells.ids.long(), self.values.weight, self.values.num_categories
@@ -63,17 +68,15 @@ class ListEmbedding(nn.Module):
         check_ids(outside.unsqueeze(-1), ids.unsqueeze(-1), [n], self.names)
         blank = outside | (ids == PADDING)
         rows = look_up(ids, weight, blank)
-        mean = mean_of_cells(rows, ~blank, cells.offsets)
+        mean = mean_of_cells(rows, ~blank, cells.offsets, cells.missing.shape[0])
         return self.dropout(torch.where(cells.missing.unsqueeze(-1), weight[MISSING], mean))
 
 
-def mean_of_cells(rows: Tensor, counted: Tensor, offsets: Tensor) -> Tensor:
-    """Mean over every cell of the rows that count, zeros for a cell without any; summed in float32 or wider."""
+def mean_of_cells(rows: Tensor, counted: Tensor, offsets: Tensor, n_cells: int) -> Tensor:
+    """Mean over every cell of the rows that count, zeros for a cell without any, in float32 or wider."""
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    length = offsets.diff()
-    cell = torch.repeat_interleave(
-        torch.arange(len(length), device=length.device), length, output_size=len(rows)
-    )
-    total = wide.new_zeros(len(length), rows.shape[1]).index_add(0, cell, wide)
-    count = wide.new_zeros(len(length)).index_add(0, cell, counted.to(wide.dtype))
+    position = torch.arange(rows.shape[0], device=rows.device)
+    cell = torch.searchsorted(offsets[1:], position, right=True)
+    total = wide.new_zeros(n_cells, rows.shape[1]).index_add(0, cell, wide)
+    count = wide.new_zeros(n_cells).index_add(0, cell, counted.to(wide.dtype))
     return (total / count.clamp(min=1).unsqueeze(-1)).to(rows.dtype)

@@ -50,6 +50,7 @@ class TableEmbedding(nn.Module):
         of range on the CPU, or tensors that a column needs and does not get.
     Source: Guo & Berkhahn 2016, arXiv:1604.06737; numbers: Gorishniy et al. 2021, arXiv:2106.11959.
 
+    >>> from tabembed.schema import CategoricalColumn, TableSchema
     >>> schema = TableSchema(9, (CategoricalColumn("city", (0, 0, 1, 3, 3, 2)),))
     >>> net = TableEmbedding(schema)
     >>> net.embedding_dims()
@@ -76,7 +77,9 @@ class TableEmbedding(nn.Module):
         super().__init__()
         self.schema = schema
         self.unknown_dropout = UnknownDropout(unknown_dropout)
-        self.categorical = self.numeric = self.time = None
+        self.categorical: MultiCategoricalEmbedding | None = None
+        self.numeric: Any = None
+        self.time: TimeEmbedding | None = None
         if schema.categorical:
             names = [column.name for column in schema.categorical]
             self.categorical = MultiCategoricalEmbedding(
@@ -92,7 +95,7 @@ class TableEmbedding(nn.Module):
             self.numeric = numeric(schema.continuous) if numeric else linear(schema.continuous, seed=seeds[1])
         if schema.datetime:
             self.time = TimeEmbedding(schema.datetime, seed=seeds[2])
-        self.lists = nn.ModuleList(
+        self.lists: Any = nn.ModuleList(
             ListEmbedding(column.n_ids, dims[column.name], dropout=dropout, name=column.name, seed=list_seed)
             for column, list_seed in zip(schema.lists, seeds[3:], strict=True)
         )
@@ -100,8 +103,9 @@ class TableEmbedding(nn.Module):
     def reset_parameters(self) -> None:
         """Draw every weight anew."""
         for module in self.modules():
-            if module is not self and hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            reset = getattr(module, "reset_parameters", None)
+            if module is not self and callable(reset):
+                reset()
 
     def by_column(
         self,
@@ -144,7 +148,8 @@ class TableEmbedding(nn.Module):
 
     def embedding_dims(self) -> dict[str, int]:
         """Width of every column's vectors, in the order of the schema."""
-        dims = [] if self.categorical is None else [dim for _, dim in self.categorical.embedding_dims()]
+        dims: list[int] = []
+        dims += [] if self.categorical is None else [dim for _, dim in self.categorical.embedding_dims()]
         dims += [] if self.numeric is None else [self.numeric.d_embedding] * len(self.schema.continuous)
         dims += [] if self.time is None else [self.time.d_embedding] * len(self.schema.datetime)
         dims += [embedding.values.embed_dim for embedding in self.lists]
@@ -158,15 +163,14 @@ class TableEmbedding(nn.Module):
 
     def weight(self, name: str) -> Tensor:
         """Table ``(n_ids, width)`` of a categorical or list column."""
-        for j, column in enumerate(self.schema.categorical):
+        weights = [] if self.categorical is None else list(self.categorical.weights)
+        weights += [embedding.values.weight for embedding in self.lists]
+        columns = (*self.schema.categorical, *self.schema.lists)
+        for column, weight in zip(columns, weights, strict=True):
             if column.name == name:
-                return self.categorical.weight(j)
-        for column, embedding in zip(self.schema.lists, self.lists, strict=True):
-            if column.name == name:
-                return embedding.values.weight
-        raise ValueError(
-            f"column {name!r}: must be categorical or a list, got {type(self.schema[name]).__name__}"
-        )
+                return weight
+        kind = type(self.schema[name]).__name__
+        raise ValueError(f"column {name!r}: must be categorical or a list, got {kind}")
 
     def param_groups(
         self, learning_rate: float, weight_decay: float, *, table_weight_decay: float = 0.0
@@ -181,14 +185,14 @@ class TableEmbedding(nn.Module):
 
         Raises: ValueError for a negative number.
 
+        >>> from tabembed.schema import CategoricalColumn, TableSchema
         >>> schema = TableSchema(9, (CategoricalColumn("city", (0, 0, 1, 3, 3, 2)),))
         >>> groups = TableEmbedding(schema).param_groups(1e-3, 1e-2)
         >>> [(len(g["params"]), g["lr"], g["weight_decay"]) for g in groups]
         [(1, 0.001, 0.0)]
         """
-        check_real(
-            learning_rate=learning_rate, weight_decay=weight_decay, table_weight_decay=table_weight_decay
-        )
+        check_real(learning_rate=learning_rate, weight_decay=weight_decay)
+        check_real(table_weight_decay=table_weight_decay)
         groups: dict[float, list[nn.Parameter]] = {weight_decay: [], table_weight_decay: [], 0.0: []}
         for path, parameter in self.named_parameters():
             if path.startswith(("categorical.", "lists.")):

@@ -26,6 +26,7 @@ class TimeEmbedding(nn.Module):
         - times: ``(*, n_features)`` int64, nanoseconds since 1970-01-01 UTC, −2⁶³ where missing
         - output: ``(*, n_features, d_embedding)``, in the dtype of the weights
 
+    >>> from tabembed.schema import DatetimeColumn
     >>> day = 86_400 * 10**9
     >>> embedding = TimeEmbedding([DatetimeColumn("departure", 9, 0, 0, 10 * day, "UTC")])
     >>> embedding.position(torch.tensor([[5 * day]])).tolist()
@@ -41,6 +42,10 @@ class TimeEmbedding(nn.Module):
         self.origin = tuple(column.minimum for column in columns)
         self.span = tuple(float(column.maximum - column.minimum or 1) for column in columns)
         self.linear = linear
+
+    def reset_parameters(self) -> None:
+        """Draw every weight anew."""
+        self.linear.reset_parameters()
 
     def position(self, times: Tensor) -> Tensor:
         """Where instants stand between the earliest and the latest of the fit, float32."""

@@ -1,0 +1,175 @@
+"""What every module of ``tabembed.nn`` promises, run over the cases of ``contracts.py``."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from contracts import CASES, Case
+from torch.func import functional_call
+from torch.testing import assert_close
+from torch.utils import _pytree as pytree
+
+import tabembed.nn
+
+LEARNING = [case for case in CASES if list(case.make(0).parameters())]
+FREE = [case for case in CASES if () in case.leading]
+
+
+def cases(chosen):
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+
+
+def on_tensors(function, inputs):
+    return pytree.tree_map_only(torch.Tensor, function, inputs)
+
+
+def widened(inputs):
+    return on_tensors(lambda t: t.double() if t.is_floating_point() else t, inputs)
+
+
+def run_with(module, inputs):
+    """Output and gradients of every parameter for a fixed direction."""
+    output = module(*inputs)
+    direction = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).to(output).view_as(output)
+    return output, torch.autograd.grad(output, list(module.parameters()), direction)
+
+
+def test_every_public_module_has_a_case():
+    public = {name for name in tabembed.nn.__all__ if isinstance(getattr(tabembed.nn, name), type)}
+    assert public == {case.name.partition("-")[0] for case in CASES}
+
+
+def test_every_case_makes_what_it_says():
+    assert [type(case.make(0)).__name__ for case in CASES] == [c.name.partition("-")[0] for c in CASES]
+
+
+@pytest.mark.parametrize(
+    ("case", "leading"), [(c, d) for c in CASES for d in c.leading], ids=lambda a: getattr(a, "name", str(a))
+)
+def test_matches_the_scalar_loops(case: Case, leading):
+    module, inputs = case.make(0).double(), case.inputs(leading)
+    output = module(*inputs)
+    # Positions in time are rounded to float32 once.
+    assert_close(output.double(), case.expected(module, inputs), rtol=1e-6, atol=1e-7)
+
+
+@cases(FREE)
+def test_strided_inputs_give_the_same(case: Case):
+    module, inputs = case.make(0), case.inputs((2, 3))
+    turned = on_tensors(lambda t: t.transpose(0, 1).contiguous().transpose(0, 1), inputs)
+    stepped = on_tensors(lambda t: torch.stack((t, t.roll(1, 0)), dim=-1)[..., 0], inputs)
+    for strided in (turned, stepped):
+        assert not pytree.tree_leaves(strided)[0].is_contiguous()
+        assert_close(module(*strided), module(*inputs), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@cases(LEARNING)
+def test_narrow_weights_lose_only_the_last_rounding(case: Case, dtype):
+    narrow, inputs = case.make(0).to(dtype), case.inputs((9,))
+    output, wide = narrow(*inputs), copy.deepcopy(narrow).double()(*inputs)
+    assert output.dtype == dtype
+    assert_close(output.double(), wide, rtol=torch.finfo(dtype).eps, atol=1e-7)
+
+
+@cases(LEARNING)
+def test_autocast_changes_nothing(case: Case):
+    module, inputs = case.make(0), case.inputs((9,))
+    with torch.autocast("cpu", torch.bfloat16):
+        output = module(*inputs)
+    assert_close(output, module(*inputs), rtol=0, atol=0)
+
+
+@cases(LEARNING)
+def test_gradients_of_first_and_second_order(case: Case):
+    module, inputs = case.make(0).double(), widened(case.inputs((5,)))
+    names = [name for name, _ in module.named_parameters()]
+    weights = tuple(p.detach().clone().requires_grad_() for p in module.parameters())
+
+    def output_of(*parameters):
+        return functional_call(module, dict(zip(names, parameters, strict=True)), inputs)
+
+    assert torch.autograd.gradcheck(output_of, weights)
+    assert torch.autograd.gradgradcheck(lambda *p: output_of(*p).pow(2), weights, fast_mode=True)
+
+
+@cases(CASES)
+def test_state_dict_carries_everything(case: Case):
+    module, other, inputs = case.make(0), case.make(1), case.inputs((9,))
+    other.load_state_dict(module.state_dict(), strict=True)
+    assert_close(other(*inputs), module(*inputs), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy], ids=["pickle", "deepcopy"]
+)
+@cases(CASES)
+def test_copies_are_equal_and_apart(case: Case, copied):
+    module, inputs = case.make(0), case.inputs((9,))
+    before, twin = module(*inputs), copied(module)
+    assert_close(twin(*inputs), before, rtol=0, atol=0)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.add_(1)
+    assert_close(module(*inputs), before, rtol=0, atol=0)
+
+
+@cases(LEARNING)
+def test_meta_device_then_reset_parameters(case: Case):
+    with torch.device("meta"):
+        module = case.make(0)
+    assert all(p.is_meta for p in module.parameters())
+    module = module.to_empty(device="cpu")
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.fill_(7)  # garbage, as memory may hold
+    module.reset_parameters()
+    inputs = case.inputs((9,))
+    assert_close(module(*inputs), case.make(0)(*inputs), rtol=0, atol=0)
+
+
+@cases(LEARNING)
+def test_a_seed_touches_nothing_global_and_none_follows_it(case: Case):
+    state = torch.get_rng_state()
+    first, again, other = (case.make(seed).state_dict() for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        one = case.make(None).state_dict()
+        torch.manual_seed(3)
+        two = case.make(None).state_dict()
+        three = case.make(None).state_dict()
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert any(not torch.equal(one[key], three[key]) for key in one)
+
+
+@cases(CASES)
+def test_export_with_any_number_of_rows(case: Case):
+    module = case.make(0).eval()
+    dynamic = on_tensors(lambda t: {0: torch.export.Dim.DYNAMIC}, case.inputs((9,)))
+    program = torch.export.export(module, case.inputs((9,)), dynamic_shapes=dynamic).module()
+    for rows in (9, 14):
+        inputs = case.inputs((rows,))
+        assert_close(program(*inputs), module(*inputs), rtol=0, atol=0)
+
+
+@cases(CASES)
+def test_compiles_in_one_graph(case: Case):
+    module, inputs = case.make(0), case.inputs((9,))
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    if case in LEARNING:
+        assert_close(run_with(compiled, inputs), run_with(module, inputs))
+    else:
+        assert_close(compiled(*inputs), module(*inputs))
+
+
+@cases(FREE)
+def test_vmap_over_rows(case: Case):
+    module, inputs = case.make(0), case.inputs((4, 3))
+    assert_close(torch.func.vmap(module)(*inputs), module(*inputs))
