@@ -100,10 +100,21 @@ def _polars_columns(family):
         return {
             **{
                 str(dtype): pl.Series(values, dtype=dtype)
-                for dtype in (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+                for dtype in (
+                    pl.Int8,
+                    pl.Int16,
+                    pl.Int32,
+                    pl.Int64,
+                    pl.UInt8,
+                    pl.UInt16,
+                    pl.UInt32,
+                    pl.UInt64,
+                )
             },
             "Float64": pl.Series(values, dtype=pl.Float64),
-            "Float32 with NaN": pl.Series([float("nan") if v is None else v for v in values], dtype=pl.Float32),
+            "Float32 with NaN": pl.Series(
+                [float("nan") if v is None else v for v in values], dtype=pl.Float32
+            ),
         }
     if family == "booleans":
         return {"Boolean": pl.Series(values)}
@@ -124,7 +135,9 @@ def _arrow_columns(family):
             "large_string": wide,
             "string_view": pa.array(values, pa.string_view()),
             "dictionary": narrow.dictionary_encode(),
-            "dictionary int8, large": wide.dictionary_encode().cast(pa.dictionary(pa.int8(), pa.large_string())),
+            "dictionary int8, large": wide.dictionary_encode().cast(
+                pa.dictionary(pa.int8(), pa.large_string())
+            ),
             "dictionary with a null value": pa.DictionaryArray.from_arrays(
                 pa.array([1, 0, 2, 0, 3, 0, 1], pa.int32()), pa.array(["a", "b", None, "c"])
             ),

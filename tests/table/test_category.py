@@ -174,7 +174,10 @@ def test_integers_beyond_float64_stay_apart(repeat):  # H05
     expected = [4, 5, 3, 6, UNKNOWN]  # one row each: by value
     assert ids(encoder, again) == expected * repeat
     nullable = fit(pd.array([*values, None], dtype="Int64"))
-    assert ids(nullable, pd.array([*values, BIG + 2, None] * repeat, dtype="Int64")) == [*expected, MISSING] * repeat
+    assert (
+        ids(nullable, pd.array([*values, BIG + 2, None] * repeat, dtype="Int64"))
+        == [*expected, MISSING] * repeat
+    )
     assert [int(v) for v in nullable.categories_["x"]] == [LOW, BIG, BIG + 1, HIGH]
 
 
@@ -202,9 +205,15 @@ def test_unsigned_integers_beyond_int64(repeat):  # H05
 
 
 NARROW = {
-    "pandas category, int8 codes": lambda: pd.DataFrame({"x": pd.Categorical([f"v{i:03}" for i in range(126)])}),
+    "pandas category, int8 codes": lambda: pd.DataFrame(
+        {"x": pd.Categorical([f"v{i:03}" for i in range(126)])}
+    ),
     "arrow dictionary, int8 indices": lambda: pa.table(
-        {"x": pa.DictionaryArray.from_arrays(pa.array(range(128), pa.int8()), [f"v{i:03}" for i in range(128)])}
+        {
+            "x": pa.DictionaryArray.from_arrays(
+                pa.array(range(128), pa.int8()), [f"v{i:03}" for i in range(128)]
+            )
+        }
     ),
     "polars Enum, uint8": lambda: pl.DataFrame(
         {"x": pl.Series([f"v{i:03}" for i in range(255)], dtype=pl.Enum([f"v{i:03}" for i in range(255)]))}
@@ -235,7 +244,10 @@ def test_text_that_looks_like_a_gap_is_text():
 def test_every_kind_of_gap_is_missing(gap):
     encoder = TableEncoder().fit(pd.DataFrame({"x": pd.Series(["a", gap], dtype=object)}))
     assert encoder.schema_["x"].counts == (0, 1, 0, 1)
-    assert encoder.transform(pd.DataFrame({"x": pd.Series([gap, "a"], dtype=object)})).ids.tolist() == [[1], [3]]
+    assert encoder.transform(pd.DataFrame({"x": pd.Series([gap, "a"], dtype=object)})).ids.tolist() == [
+        [1],
+        [3],
+    ]
 
 
 def test_digits_that_are_text_stay_text():  # H32, second part

@@ -42,8 +42,12 @@ TABLES = {
     "pandas object": lambda: pd.DataFrame(
         {"t": pd.Series([None if s is None else dt.datetime.fromisoformat(s) for s in STAMPS], dtype=object)}
     ),
-    "pandas arrow": lambda: pd.DataFrame({"t": pd.array(pd.to_datetime(STAMPS), dtype="timestamp[ms][pyarrow]")}),
-    "polars": lambda: pl.DataFrame({"t": [None if s is None else dt.datetime.fromisoformat(s) for s in STAMPS]}),
+    "pandas arrow": lambda: pd.DataFrame(
+        {"t": pd.array(pd.to_datetime(STAMPS), dtype="timestamp[ms][pyarrow]")}
+    ),
+    "polars": lambda: pl.DataFrame(
+        {"t": [None if s is None else dt.datetime.fromisoformat(s) for s in STAMPS]}
+    ),
     "arrow": lambda: pa.table({"t": pa.array(numpy_times("s"))}),
     "dict": lambda: {"t": numpy_times("us")},
 }
@@ -52,7 +56,11 @@ TABLES = {
 @pytest.mark.parametrize("fitted", TABLES)
 @pytest.mark.parametrize("given", TABLES)
 def test_the_library_changes_nothing(fitted, given):
-    assert times(TableEncoder().fit(TABLES[fitted]()), TABLES[given]()) == [NOON, MISSING_TIME, NOON + 5 * 10**9]
+    assert times(TableEncoder().fit(TABLES[fitted]()), TABLES[given]()) == [
+        NOON,
+        MISSING_TIME,
+        NOON + 5 * 10**9,
+    ]
 
 
 def test_nanoseconds_are_kept_to_the_last_one():
@@ -79,7 +87,11 @@ def test_the_schema_keeps_the_zone():
 
 
 def test_both_sides_of_a_clock_change_stay_apart():
-    local = pd.to_datetime(["2024-11-03 05:30", "2024-11-03 06:30"]).tz_localize("UTC").tz_convert("America/New_York")
+    local = (
+        pd.to_datetime(["2024-11-03 05:30", "2024-11-03 06:30"])
+        .tz_localize("UTC")
+        .tz_convert("America/New_York")
+    )
     a, b = times(TableEncoder().fit({"t": local}), {"t": local})  # 01:30 twice on the wall
     assert b - a == 3600 * 10**9
 
@@ -117,7 +129,9 @@ def test_a_time_beyond_int64_nanoseconds_is_an_error(year):
         encoder.transform(table)
 
 
-@pytest.mark.parametrize("given", [["2024-03-01"], [1, 2], [1.5], [True]], ids=["text", "ints", "floats", "booleans"])
+@pytest.mark.parametrize(
+    "given", [["2024-03-01"], [1, 2], [1.5], [True]], ids=["text", "ints", "floats", "booleans"]
+)
 def test_values_that_are_no_times_are_an_error(given):
     encoder = TableEncoder().fit({"t": numpy_times("ns")})
     with pytest.raises(TypeError, match=r"column 't': .*got"):
@@ -126,7 +140,9 @@ def test_values_that_are_no_times_are_an_error(given):
         TableEncoder(columns={"t": Datetime()}).fit({"t": given})
 
 
-@pytest.mark.parametrize("gaps", [pa.nulls(2), pd.Series([None, None], dtype=object), np.array([np.nan, np.nan])], ids=repr)
+@pytest.mark.parametrize(
+    "gaps", [pa.nulls(2), pd.Series([None, None], dtype=object), np.array([np.nan, np.nan])], ids=repr
+)
 def test_all_missing_column_of_any_dtype_is_fine(gaps):
     assert times(TableEncoder().fit({"t": numpy_times("ns")}), {"t": gaps}) == [MISSING_TIME] * 2
 
@@ -145,5 +161,7 @@ def test_times_come_back_exactly(zone):
     encoder = TableEncoder().fit(frame)
     back = encoder.inverse_transform(encoder.transform(frame))
     assert back["t"].isna().tolist() == [False, True, False]
-    assert [None if pd.isna(v) else v.value for v in back["t"]] == [None if pd.isna(v) else v.value for v in index]
+    assert [None if pd.isna(v) else v.value for v in back["t"]] == [
+        None if pd.isna(v) else v.value for v in index
+    ]
     assert str(back["t"].dt.tz) == str(index.tz)

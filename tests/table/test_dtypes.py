@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
 from table.dtype_columns import COLUMNS, UNSEEN, VALUES, frame, ids
+
 from tabembed import Categorical, TableEncoder
 
 HERE = Path(__file__).parent
@@ -20,15 +20,27 @@ CASES = [(lib, family, dtype) for lib, make in COLUMNS.items() for family in VAL
 
 def run(*command, seed="0"):
     paths = [str(HERE.parents[1]), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONHASHSEED": seed,
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def tables():
-    return {(lib, f, d): frame(lib, column) for lib, make in COLUMNS.items() for f in VALUES for d, column in make(f).items()}
+    return {
+        (lib, f, d): frame(lib, column)
+        for lib, make in COLUMNS.items()
+        for f in VALUES
+        for d, column in make(f).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +102,10 @@ def test_ids_without_pandas(library, family, dtype, answers):
 def test_pandas_was_really_out_of_reach(answers):
     assert answers["pandas"] is False
     with pytest.raises(AssertionError, match="No module named 'pandas'"):
-        run("-c", "import sys, encode_without_pandas as e; sys.meta_path.insert(0, e.NoPandas()); import pandas")
+        run(
+            "-c",
+            "import sys, encode_without_pandas as e; sys.meta_path.insert(0, e.NoPandas()); import pandas",
+        )
 
 
 @pytest.mark.parametrize("dtype", COLUMNS["pandas"]("text"))
@@ -111,7 +126,10 @@ print(TableEncoder().fit({"x": values}).categories_["x"].tolist())
 
 
 def test_one_vocabulary_in_every_process_and_row_order():  # H40
-    answers = {run("-c", FIT_A_THOUSAND.replace("SHUFFLE", s), seed=h) for s, h in [("1", "1"), ("1", "2"), ("5", "77")]}
+    answers = {
+        run("-c", FIT_A_THOUSAND.replace("SHUFFLE", s), seed=h)
+        for s, h in [("1", "1"), ("1", "2"), ("5", "77")]
+    }
     assert len(answers) == 1
     found = eval(answers.pop())
     values = sorted({f"value {i}" for i in range(1000)})

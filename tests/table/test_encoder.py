@@ -34,8 +34,10 @@ FRAME = pd.DataFrame(
 
 def same(a: TableBatch, b: TableBatch) -> bool:
     flat = all(torch.equal(getattr(a, n), getattr(b, n)) for n in ("ids", "values", "missing", "times"))
-    return flat and a.lists.keys() == b.lists.keys() and all(
-        torch.equal(x, y) for n in a.lists for x, y in zip(a.lists[n], b.lists[n], strict=True)
+    return (
+        flat
+        and a.lists.keys() == b.lists.keys()
+        and all(torch.equal(x, y) for n in a.lists for x, y in zip(a.lists[n], b.lists[n], strict=True))
     )
 
 
@@ -178,8 +180,17 @@ def test_zero_rows_one_row_and_only_unseen_values():  # H28
     encoder = TableEncoder().fit(FRAME)
     empty = encoder.transform(FRAME.iloc[:0])
     assert empty.shape == (0, 6)
-    assert (empty.ids.shape, empty.values.shape, empty.missing.shape, empty.times.shape) == ((0, 2), (0, 2), (0, 2), (0, 1))
-    assert (empty.ids.dtype, empty.values.dtype, empty.missing.dtype) == (torch.int64, torch.float32, torch.bool)
+    assert (empty.ids.shape, empty.values.shape, empty.missing.shape, empty.times.shape) == (
+        (0, 2),
+        (0, 2),
+        (0, 2),
+        (0, 1),
+    )
+    assert (empty.ids.dtype, empty.values.dtype, empty.missing.dtype) == (
+        torch.int64,
+        torch.float32,
+        torch.bool,
+    )
     assert empty.lists["tags"].offsets.tolist() == [0]
     for i in range(len(FRAME)):
         assert same(encoder.transform(FRAME.iloc[[i]]), encoder.transform(FRAME)[[i]])
@@ -191,7 +202,13 @@ def test_zero_rows_one_row_and_only_unseen_values():  # H28
 
 @pytest.mark.parametrize(
     "empty",
-    [FRAME.iloc[:0], pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.int64())}), np.ones((0, 2)), {"a": []}],
+    [
+        FRAME.iloc[:0],
+        pl.DataFrame({"a": []}),
+        pa.table({"a": pa.array([], pa.int64())}),
+        np.ones((0, 2)),
+        {"a": []},
+    ],
     ids=["pandas", "polars", "arrow", "array", "dict"],
 )
 def test_fit_on_zero_rows_is_an_error(empty):  # H28
@@ -257,7 +274,9 @@ def test_every_form_of_table_gives_the_same_batch():
         "reader": pa.Table.from_pandas(plain).to_reader,
         "stream": Stream(pa.Table.from_pandas(plain)),
         "dict": {name: plain[name].to_numpy() for name in plain},
-        "dict of lists": {name: plain[name].astype(object).where(plain[name].notna(), None).tolist() for name in plain},
+        "dict of lists": {
+            name: plain[name].astype(object).where(plain[name].notna(), None).tolist() for name in plain
+        },
         "chunks": pa.concat_tables([pa.Table.from_pandas(plain[:1]), pa.Table.from_pandas(plain[1:])]),
     }
     opened = {name: form if name != "reader" else form() for name, form in forms.items()}
@@ -300,7 +319,9 @@ def test_what_comes_back(scaler):
     assert back["city"].dropna().tolist() == ["Rome", "Oslo", "Rome"]
     assert [bool(v) for v in back["member"]] == frame["member"].tolist()
     assert pd.isna(back["income"][1])
-    assert back["income"].astype(float).tolist() == pytest.approx(frame["income"].tolist(), rel=1e-5, nan_ok=True)
+    assert back["income"].astype(float).tolist() == pytest.approx(
+        frame["income"].tolist(), rel=1e-5, nan_ok=True
+    )
     assert back["age"].astype(float).tolist() == pytest.approx(frame["age"].tolist(), rel=1e-5)
     assert [pd.isna(v) or v.value for v in back["joined"]] == [pd.isna(v) or v.value for v in frame["joined"]]
 
@@ -348,7 +369,12 @@ def test_the_tensors_share_no_memory_with_the_users_arrays():
 def test_nothing_global_is_touched():
     def state():
         filters = list(warnings.filters)
-        return filters, str(np.random.get_state()), torch.get_rng_state().tolist(), pd.describe_option(_print_desc=False)
+        return (
+            filters,
+            str(np.random.get_state()),
+            torch.get_rng_state().tolist(),
+            pd.describe_option(_print_desc=False),
+        )
 
     before = state()
     encoder = TableEncoder().fit(FRAME)

@@ -23,7 +23,9 @@ FRAME = pd.DataFrame(
         "big": pd.array([2**53, 2**53 + 1, None, -(2**63), 2**63 - 1], dtype="Int64"),
         "unsigned": np.array([0, 1, 2**64 - 1, 1, 1], dtype=np.uint64),
         "half": [0.5, 1.5, np.nan, 0.5, 2.5],
-        "day": pd.Series([dt.date(2024, 1, 1), None, dt.date(1969, 1, 1)] + [dt.date(2024, 1, 1)] * 2, dtype=object),
+        "day": pd.Series(
+            [dt.date(2024, 1, 1), None, dt.date(1969, 1, 1)] + [dt.date(2024, 1, 1)] * 2, dtype=object
+        ),
         "member": pd.array([True, None, False, True, True], dtype="boolean"),
         "size": pd.Categorical(["hi", "lo", "lo", None, "mid"], categories=["lo", "mid", "hi"], ordered=True),
         "squashed": [1.0, 2.0, np.nan, 50.0, np.inf],
@@ -75,7 +77,9 @@ def test_loading_gives_the_same_encoder(encoder, saved):
         assert again.get_params() == encoder.get_params()
         assert list(again.feature_names_in_) == list(encoder.feature_names_in_)
         assert again.n_features_in_ == encoder.n_features_in_
-        assert {n: v.tolist() for n, v in again.categories_.items()} == {n: v.tolist() for n, v in encoder.categories_.items()}
+        assert {n: v.tolist() for n, v in again.categories_.items()} == {
+            n: v.tolist() for n, v in encoder.categories_.items()
+        }
         assert plain(again.transform(FRAME)) == plain(encoder.transform(FRAME))
         back = again.inverse_transform(again.transform(FRAME))
         pd.testing.assert_frame_equal(back, encoder.inverse_transform(encoder.transform(FRAME)))
@@ -111,7 +115,9 @@ def test_config_and_arrays(encoder):
     config, arrays = encoder.to_artifact()
     assert json.loads(json.dumps(config)) == config
     assert all(isinstance(a, np.ndarray) and a.dtype != object for a in arrays.values())
-    again = TableEncoder.from_artifact(json.loads(json.dumps(config)), {n: a.copy() for n, a in arrays.items()})
+    again = TableEncoder.from_artifact(
+        json.loads(json.dumps(config)), {n: a.copy() for n, a in arrays.items()}
+    )
     assert plain(again.transform(FRAME)) == plain(encoder.transform(FRAME))
 
 
