@@ -144,7 +144,7 @@ def forget_unseen(network: TableNetwork, training: TableBatch) -> None:
         weight = network.embedding.weight(name)
         unseen = torch.bincount(ids, minlength=len(weight)) == 0
         unseen[:MISSING] = unseen[UNKNOWN] = False
-        weight[unseen] = weight[UNKNOWN]
+        weight[unseen] = weight[UNKNOWN].clone()
 
 
 def _split(n_rows: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
