@@ -126,10 +126,9 @@ class TableEncoder(BaseEstimator):
 
     def merge(self, a: TableState, b: TableState) -> TableState:
         """What the rows of both say; neither changes."""
-        if set(a.states) != set(b.states):
-            raise ValueError(
-                f"parts must have the same columns, got {sorted(set(a.states) ^ set(b.states))} in one"
-            )
+        alone = sorted(set(a.states) ^ set(b.states))
+        if alone:
+            raise ValueError(f"column {alone[0]!r}: must be in both parts, got it in one")
         states = {name: _merge(name, a.states[name], b.states[name]) for name in a.states}
         return TableState(a.n_rows + b.n_rows, a.named, states)
 
@@ -288,13 +287,12 @@ class TableEncoder(BaseEstimator):
                 raise ValueError(f"column {name!r}: has a spec, but the table has only {list(frame.names)}")
         if not isinstance(columns, Mapping):
             return {name: None for name in frame.names if name in columns}
-        specs = {name: columns.get(name) for name in frame.names}
-        for name, spec in specs.items():
-            if spec is not None and spec != "drop" and type(spec) not in SPECS.values():
+        for name, spec in columns.items():
+            if spec != "drop" and type(spec) not in SPECS.values():
                 raise TypeError(
                     f"column {name!r}: its spec must be one of {list(SPECS)} or 'drop', got {spec!r}"
                 )
-        return {name: spec for name, spec in specs.items() if spec != "drop"}
+        return {name: columns.get(name) for name in frame.names if columns.get(name) != "drop"}
 
     def _spec(self, name: str, spec: Any, kind: pa.DataType) -> Any:
         if spec is None:
@@ -353,9 +351,7 @@ def _kind(fitted: Any) -> str:
 def _specs_to_json(columns: Any) -> Any:
     if not isinstance(columns, Mapping):
         return columns if columns is None else list(columns)
-    return {
-        n: s if s in (None, "drop") else {"spec": type(s).__name__, **asdict(s)} for n, s in columns.items()
-    }
+    return {n: s if s == "drop" else {"spec": type(s).__name__, **asdict(s)} for n, s in columns.items()}
 
 
 def _specs_from_json(columns: Any) -> Any:

@@ -167,12 +167,19 @@ def _one_chunk(array: Any) -> pa.Array:
         if array.num_chunks == 1:
             array = array.chunk(0)
         elif pa.types.is_dictionary(array.type):
-            array = array.unify_dictionaries().combine_chunks()
+            array = _one_dictionary(array)
         else:
             array = array.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _one_dictionary(array: pa.ChunkedArray) -> Any:
+    try:
+        return array.unify_dictionaries().combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a dictionary that holds a null among its values
+        return pa.chunked_array([chunk.dictionary_decode() for chunk in array.chunks]).combine_chunks()
 
 
 def _plain_text(array: pa.Array) -> pa.Array:

@@ -61,9 +61,9 @@ class CategoricalList:
 
     def partial(self, name: str, array: pa.Array) -> CategoryState:
         """Count the values inside one column's cells; a missing cell counts as one missing value."""
-        cells = split(array, self.separator, name)
-        state = Categorical().partial(name, cells.flatten())
-        return replace(state, n_missing=state.n_missing + cells.null_count)
+        values, _, missing = cells(array, self.separator, name)
+        state = Categorical().partial(name, values)
+        return replace(state, n_missing=state.n_missing + int(missing.sum()))
 
     def merge(self, name: str, a: CategoryState, b: CategoryState) -> CategoryState:
         """Counts over the rows of both."""
@@ -87,22 +87,21 @@ class ListEncoder:
 
     def encode(self, array: pa.Array) -> Ragged:
         """Ids of all cells, one after the other, and where each cell begins."""
-        cells = split(array, self.separator, self.column.name)
-        lengths = pc.list_value_length(cells).cast(pa.int64()).fill_null(0).to_numpy()
+        values, lengths, missing = cells(array, self.separator, self.column.name)
         offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
-        missing = cells.is_null().to_numpy(zero_copy_only=False)
-        ids = self.vocabulary.encode(cells.flatten())
+        ids = self.vocabulary.encode(values)
         return Ragged(*(torch.from_numpy(np.array(a)) for a in (ids, offsets, missing)))
 
-    def decode(self, cells: Ragged) -> pa.Array:
+    def decode(self, ragged: Ragged) -> pa.Array:
         """Lists of values (text again where a separator was given), null where a cell is missing."""
-        values = self.vocabulary.decode(cells.ids.numpy())
-        mask = pa.array(cells.missing.numpy())
-        if self.separator is not None:
-            values = values.fill_null("")
-        offsets = pa.array(cells.offsets.numpy())
-        lists = pa.LargeListArray.from_arrays(offsets, values, mask=mask if len(mask) else None)
-        return lists if self.separator is None else pc.binary_join(lists, self.separator)
+        values = self.vocabulary.decode(ragged.ids.numpy())
+        lists = list_array(values, np.diff(ragged.offsets.numpy()), ragged.missing.numpy())
+        if self.separator is None:
+            return lists
+        text = (
+            None if cell is None else self.separator.join(v or "" for v in cell) for cell in lists.to_pylist()
+        )
+        return pa.array(text, pa.large_string())
 
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """JSON and arrays that ``from_artifact`` turns back into this column."""
@@ -117,36 +116,36 @@ class ListEncoder:
         return cls(vocabulary, ListColumn(name, counts), config["separator"])
 
 
+def cells(array: pa.Array, separator: str | None, name: str) -> tuple[pa.Array, np.ndarray, np.ndarray]:
+    """Values of all cells one after the other, number of values in each, and where a cell is missing."""
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    if missing.all() and not CategoricalList.accepts(array.type):
+        return pa.nulls(0), np.zeros(len(array), np.int64), missing
+    if not CategoricalList.accepts(array.type):
+        array = split(array, separator, name)
+    lengths = pc.list_value_length(array).cast(pa.int64()).fill_null(0).to_numpy()
+    return array.flatten(), lengths, missing
+
+
 def split(array: pa.Array, separator: str | None, name: str) -> pa.Array:
-    """Cells as Arrow lists."""
-    if pa.types.is_null(array.type) or (
-        array.null_count == len(array) and not CategoricalList.accepts(array.type)
-    ):
-        return pa.nulls(len(array), pa.large_list(pa.large_string()))
-    if CategoricalList.accepts(array.type):
-        values = array.type.value_type
-        if pa.types.is_fixed_size_list(array.type) or "view" in str(array.type):
-            return array.cast(pa.large_list(values))
-        return array
+    """Text as lists of its parts: empty text is an empty list, an empty part is a gap."""
     if family(array.type) != "text":
         raise TypeError(
             f"column {name!r}: must hold lists, or text with a separator, got {family(array.type)}"
         )
     if separator is None:
-        raise ValueError(
-            f"column {name!r}: must have a separator to be split as text, e.g. CategoricalList(',')"
-        )
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    text = array.cast(pa.large_string())
+        raise TypeError(f"column {name!r}: must have a separator, as CategoricalList(','), got text")
+    text = pc.utf8_trim_whitespace(array.cast(pa.large_string()))
     pieces = pc.split_pattern(text, separator)
-    values = pc.utf8_trim_whitespace(pieces.values)
-    values = pc.if_else(pc.equal(values, ""), None, values)
-    lengths = pc.list_value_length(pieces).fill_null(0).to_numpy()
-    empty = pc.equal(pc.utf8_trim_whitespace(text), "").fill_null(False).to_numpy(zero_copy_only=False)
-    keep = np.repeat(~empty, lengths)
-    offsets = np.concatenate([[0], np.where(empty, 0, lengths).cumsum()]).astype(np.int64)
-    mask = text.is_null()
-    return pa.LargeListArray.from_arrays(
-        pa.array(offsets), values.filter(pa.array(keep)), mask=mask if len(mask) else None
-    )
+    parts = pc.utf8_trim_whitespace(pieces.flatten())
+    parts = pc.if_else(pc.equal(parts, ""), None, parts)
+    lengths = pc.list_value_length(pieces).cast(pa.int64()).fill_null(0).to_numpy()
+    empty = pc.equal(text, "").fill_null(False).to_numpy(zero_copy_only=False)
+    parts = parts.filter(pa.array(np.repeat(~empty, lengths)))
+    return list_array(parts, np.where(empty, 0, lengths), text.is_null().to_numpy(zero_copy_only=False))
+
+
+def list_array(values: pa.Array, lengths: np.ndarray, missing: np.ndarray) -> pa.LargeListArray:
+    """Lists of the given lengths, null where missing."""
+    offsets = pa.array(np.concatenate([[0], lengths.cumsum()]).astype(np.int64))
+    return pa.LargeListArray.from_arrays(offsets, values, mask=pa.array(missing) if len(missing) else None)

@@ -16,15 +16,21 @@ from tabembed.table.vocabulary import family
 
 _N_QUANTILES = 1001
 _FLOAT32_WHOLE = 2**24
+_FLOAT64_MAX = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class NumberState:
-    """Moments and quantiles of the finite values seen so far; ``m2`` is Σ(x − mean)²."""
+    """Moments and quantiles of the finite values seen so far.
+
+    The mean is ``mean + rest``, its rounding error kept, or the distance of two means far from zero
+    would lose the digits that the variance needs; ``m2`` is Σ(x − mean − rest)².
+    """
 
     n_values: int
     n_missing: int
     mean: float
+    rest: float
     m2: float
     minimum: float
     maximum: float
@@ -55,7 +61,7 @@ class Continuous:
     @staticmethod
     def accepts(kind: pa.DataType) -> bool:
         """Every type of number, and durations."""
-        return family(kind) == "numbers" or pa.types.is_duration(kind)
+        return not pa.types.is_dictionary(kind) and (family(kind) == "numbers" or pa.types.is_duration(kind))
 
     def with_defaults(self, encoder: Any) -> Continuous:
         """The same spec, a scaler left open taken from the encoder."""
@@ -67,25 +73,35 @@ class Continuous:
         finite = x[np.isfinite(x)]
         n_missing = int(np.isnan(x).sum())
         if len(finite) == 0:
-            return NumberState(0, n_missing, 0.0, 0.0, np.inf, -np.inf, Sketch.of(finite))
+            return NumberState(0, n_missing, 0.0, 0.0, 0.0, np.inf, -np.inf, Sketch.of(finite))
         low, high = float(finite.min()), float(finite.max())
         with np.errstate(over="ignore"):
-            # The computed mean of equal floats may differ from them.
+            # The computed mean of equal floats may differ from them, and the sum of large ones overflow.
             mean = low if low == high else float(finite.mean())
             mean = mean if np.isfinite(mean) else float((finite / len(finite)).sum())
-            m2 = min(float(np.square(finite - mean).sum()), np.finfo(float).max)
-        return NumberState(len(finite), n_missing, mean, m2, low, high, Sketch.of(finite))
+            deviation = finite - mean
+            rest = float(deviation.mean())
+            m2 = float(np.square(deviation - rest).sum())
+        rest = rest if np.isfinite(rest) else 0.0
+        m2 = min(m2, _FLOAT64_MAX)
+        return NumberState(len(finite), n_missing, mean, rest, m2, low, high, Sketch.of(finite))
 
     def merge(self, name: str, a: NumberState, b: NumberState) -> NumberState:
         """Statistics over the rows of both (Chan, Golub & LeVeque 1983, equation 2.1)."""
+        if not a.n_values or not b.n_values:
+            known = a if a.n_values else b
+            return replace(known, n_missing=a.n_missing + b.n_missing)
         n = a.n_values + b.n_values
-        delta = b.mean - a.mean
-        share = b.n_values / n if n else 0.0
+        share = b.n_values / n
+        delta = (b.mean - a.mean) + (b.rest - a.rest)
+        step = a.rest + delta * share
+        mean = a.mean + step
         return NumberState(
             n,
             a.n_missing + b.n_missing,
-            (a.mean + delta * share if a.n_values else b.mean) if n else 0.0,
-            a.m2 + b.m2 + (delta * delta * a.n_values * share if a.n_values and b.n_values else 0.0),
+            mean,
+            step - (mean - a.mean),
+            min(a.m2 + b.m2 + delta * delta * a.n_values * share, _FLOAT64_MAX),
             min(a.minimum, b.minimum),
             max(a.maximum, b.maximum),
             a.sketch.merge(b.sketch),
@@ -104,16 +120,16 @@ class Continuous:
         std = float(np.sqrt(state.m2 / state.n_values))
         low, median, high = (float(quantiles[len(quantiles) * quarter // 4]) for quarter in (1, 2, 3))
         spread = high - low or state.maximum / 2 - state.minimum / 2
-        centre, scale = (median, spread) if SCALERS[scaler].robust else (state.mean, std)
+        centre, scale = (median, spread) if SCALERS[scaler].robust else (state.mean + state.rest, std)
         column = ContinuousColumn(
             name=name,
             n_values=state.n_values,
             n_missing=state.n_missing,
             centre=centre,
-            scale=min(scale, np.finfo(float).max / 2) or 1.0,
+            scale=min(scale, _FLOAT64_MAX / 2) or 1.0,
             minimum=state.minimum,
             maximum=state.maximum,
-            mean=state.mean,
+            mean=state.mean + state.rest,
             std=std,
             quantiles=tuple(quantiles.tolist()),
         )
