@@ -56,7 +56,7 @@ loss_of = nn.BCEWithLogitsLoss()
 sampler = BatchSampler(RandomSampler(Rows()), batch_size=512, drop_last=False)
 loader = DataLoader(Rows(), sampler=sampler, batch_size=None)  # the sampler already makes the batches
 
-for epoch in range(1 if quick else 5):
+for epoch in range(1 if quick else 3):
     net.train()
     for tensors, target in loader:
         optimiser.zero_grad()

@@ -107,7 +107,9 @@ def transform(
             raise ValueError(f"{model}: must hold a TableEmbedder, got a {type(embedder).__name__}")
         if output is not None:
             embedder.set_params(output=output.value)
-        _write_frame(embedder.set_output(transform="pandas").transform(_read_frame(table)), out)
+        frame = _read_frame(table, needs=list(embedder.feature_names_in_))
+        vectors = embedder.set_output(transform="pandas").transform(frame[list(embedder.feature_names_in_)])
+        _write_frame(vectors, out)
 
 
 @app.command()
@@ -130,8 +132,8 @@ def describe(
         Console().print(column_table(encoder.schema_, widths))
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def run_demo(
     folder: Annotated[Path, typer.Option(help="Folder for the model and the vectors.")] = Path("build/demo"),
 ) -> None:
     """Flights become tensors, vectors and a comparison with what people use today."""

@@ -94,13 +94,14 @@ def _tabembed(
 
 def _baselines(train: pandas.DataFrame, y: np.ndarray, test: pandas.DataFrame) -> dict[str, Features]:
     from sklearn.compose import make_column_transformer
+    from sklearn.model_selection import StratifiedKFold
     from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
     encoders = {
         f"one-hot (min_frequency={MIN_FREQUENCY})": OneHotEncoder(
             min_frequency=MIN_FREQUENCY, handle_unknown="infrequent_if_exist"
         ),
-        "TargetEncoder": TargetEncoder(random_state=0),
+        "TargetEncoder": TargetEncoder(cv=StratifiedKFold(5, shuffle=True, random_state=0)),
     }
     features = {}
     for name, encoder in encoders.items():
