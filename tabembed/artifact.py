@@ -132,64 +132,6 @@ def read(
         raise _error(folder, f"{MODEL} must be readable, got {error}") from None
 
 
-def pack_strings(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Turn texts into two arrays that a model folder can hold.
-
-    Shape:
-        - offsets: ``(n_texts + 1,)`` int64; text ``i`` is ``data[offsets[i]:offsets[i + 1]]``
-        - data: ``(n_bytes,)`` uint8, UTF-8
-
-    Raises: TypeError when an item is not text; ValueError when UTF-8 cannot hold one.
-
-    >>> offsets, data = pack_strings(["né", ""])
-    >>> offsets.tolist(), bytes(data)
-    ([0, 3, 3], b'n\\xc3\\xa9')
-    """
-    parts = []
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"pack_strings must get texts, got {text!r}")
-        try:
-            parts.append(text.encode("utf-8"))
-        except UnicodeEncodeError:
-            raise ValueError(f"pack_strings must get texts that UTF-8 can hold, got {text!r}") from None
-    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)), out=offsets[1:])
-    return offsets, np.frombuffer(bytearray(b"".join(parts)), dtype=np.uint8)
-
-
-def unpack_strings(offsets: np.ndarray, data: np.ndarray, name: str) -> list[str]:
-    """Turn the arrays of ``pack_strings`` into texts again; ``name`` is for the error.
-
-    Raises: ArtifactError when the offsets do not cut the bytes into UTF-8 texts.
-
-    >>> unpack_strings(*pack_strings(["JFK", "LGA"]), "origin")
-    ['JFK', 'LGA']
-    """
-    rule = _broken_offsets(offsets, data)
-    if rule:
-        raise ArtifactError(f"texts {name!r}: {rule}")
-    blob, cuts = data.tobytes(), offsets.tolist()
-    try:
-        return [blob[a:b].decode("utf-8") for a, b in zip(cuts, cuts[1:], strict=False)]
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"texts {name!r}: bytes must be UTF-8 between the offsets, got {error}") from None
-
-
-def _broken_offsets(offsets: np.ndarray, data: np.ndarray) -> str | None:
-    if data.dtype != np.uint8 or data.ndim != 1:
-        return f"bytes must be 1-D uint8, got {data.ndim}-D {data.dtype}"
-    if offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets):
-        return f"offsets must be 1-D int64 and not empty, got shape {offsets.shape} {offsets.dtype}"
-    if offsets[0] != 0:
-        return f"offsets must start at 0, got {offsets[0]}"
-    if (offsets[1:] < offsets[:-1]).any():  # no difference is taken: it could wrap around
-        return "offsets must not fall, got a falling pair"
-    if offsets[-1] != len(data):
-        return f"offsets must end at the number of bytes {len(data)}, got {offsets[-1]}"
-    return None
-
-
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype.name not in _DTYPES or name == "__metadata__":

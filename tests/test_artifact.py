@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tabembed import artifact
-from tabembed.artifact import ArtifactError, pack_strings, read, read_config, unpack_strings, write
+from tabembed.artifact import ArtifactError, read, read_config, write
 
 CONFIG = {"width": 2, "names": ["a", "é"], "rate": 0.1, "nothing": None}
 ARRAYS = {
@@ -281,46 +281,3 @@ def test_the_older_model_comes_back_when_the_rename_fails(model, monkeypatch):
         write(model, "Thing", {"width": 9}, {})
     assert read(model, ["Thing"])[0] == CONFIG
     assert os.listdir(model.parent) == ["model"]
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["a", "", "é", "日本", "\0", "a\n", "𝔘"], ["x" * 1000] * 3])
-def test_texts_come_back(tmp_path, texts):
-    offsets, data = pack_strings(texts)
-    assert (offsets.dtype, data.dtype, len(offsets)) == (np.int64, np.uint8, len(texts) + 1)
-    write(tmp_path / "model", "Thing", {}, {"offsets": offsets, "data": data})
-    arrays = read(tmp_path / "model", ["Thing"])[1]
-    assert unpack_strings(arrays["offsets"], arrays["data"], "city") == texts
-
-
-def test_packing_takes_texts_alone():
-    with pytest.raises(TypeError, match="pack_strings must get texts, got 3"):
-        pack_strings(["a", 3])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match=r"that UTF-8 can hold, got '\\ud800'"):
-        pack_strings(["\ud800"])
-
-
-@pytest.mark.parametrize(
-    ("offsets", "text"),
-    [
-        ([1, 2, 4], "offsets must start at 0, got 1"),
-        ([0, 3, 2, 4], "offsets must not fall"),
-        ([0, -(2**63), 4], "offsets must not fall"),
-        ([0, 2**63 - 1, -(2**63), 4], "offsets must not fall"),
-        ([0, 2, 3], "offsets must end at the number of bytes 4, got 3"),
-        ([0, 2, 5], "offsets must end at the number of bytes 4, got 5"),
-        ([], "offsets must be 1-D int64 and not empty"),
-        ([[0, 4]], "offsets must be 1-D int64 and not empty"),
-        ([0.0, 4.0], "offsets must be 1-D int64 and not empty"),
-        ([0, 2, 4], "bytes must be UTF-8 between the offsets"),
-    ],
-)
-def test_broken_offsets(offsets, text):
-    offsets = np.array(offsets, dtype=None if np.size(offsets) else np.int64)
-    data = np.frombuffer("aéb".encode(), dtype=np.uint8)  # an offset of 2 cuts a letter
-    with pytest.raises(ArtifactError, match=f"texts 'city': {text}"):
-        unpack_strings(offsets, data, "city")
-
-
-def test_bytes_must_be_bytes():
-    with pytest.raises(ArtifactError, match="texts 'city': bytes must be 1-D uint8, got 1-D int8"):
-        unpack_strings(np.array([0, 1]), np.array([65], dtype=np.int8), "city")
