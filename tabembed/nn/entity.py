@@ -14,7 +14,7 @@ from tabembed.nn.sizes import embedding_dim
 def look_up(ids: Tensor, weight: Tensor, blank: Tensor) -> Tensor:
     """Rows of ``weight``, and zeros, which also take no gradient, where ``blank``."""
     rows = nn.functional.embedding(ids.masked_fill(blank, 0), weight)
-    return rows.masked_fill(blank.unsqueeze(-1), 0)  # a fill, no product: NaN · 0 is NaN
+    return rows.masked_fill_(blank.unsqueeze(-1), 0)  # a fill, no product: NaN · 0 is NaN
 
 
 class EntityEmbedding(nn.Module):
