@@ -57,7 +57,9 @@ def _pandas_columns(family):
     if family == "ints":
         plain = {dtype: pd.Series(known(values), dtype=dtype) for dtype in INTS}
         nullable = {dtype: pd.Series(values, dtype=dtype) for dtype in ("Int8", "Int64", "UInt8", "UInt64")}
-        floats = {dtype: pd.Series(values, dtype=dtype) for dtype in ("float32", "float64", "Float64")}
+        floats = {
+            dtype: pd.Series(values, dtype=dtype) for dtype in ("float16", "float32", "float64", "Float64")
+        }
         return {
             **plain,
             **nullable,
@@ -150,7 +152,7 @@ def _arrow_columns(family):
             ),
         }
     if family == "ints":
-        types = [getattr(pa, name)() for name in (*INTS, "float32", "float64")]
+        types = [getattr(pa, name)() for name in (*INTS, "float16", "float32", "float64")]
         return {
             **{f"{kind} with nulls": pa.array(values, pa.int64()).cast(kind) for kind in types},
             "decimal": pa.array(values, pa.int64()).cast(pa.decimal128(20, 0)),

@@ -83,6 +83,8 @@ def test_a_batch_lies_in_the_order_of_the_table():
         (pd.Series(["a"], dtype=object), "categorical"),
         (pd.Series(["a"], dtype="str"), "categorical"),
         (pd.Categorical([1]), "categorical"),
+        (pd.Series(pd.Categorical([1.5])), "categorical"),
+        (pa.array([1]).dictionary_encode(), "categorical"),
         (np.array([True]), "categorical"),
         (pd.array([True], dtype="boolean"), "categorical"),
         (np.array([1], np.int8), "continuous"),
@@ -454,3 +456,28 @@ def test_fitting_warns_of_nothing_on_a_clean_table():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TableEncoder().fit(FRAME).transform(FRAME)
+
+
+def test_many_rows_at_once_give_what_few_rows_give():
+    n = 120_000
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"c{i}": rng.choice([f"k{j}" for j in range(50 + i)], n) for i in range(4)})
+    frame = frame.assign(
+        n=np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+        i=rng.integers(0, 1000, n),
+        t=pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10**9, n), "us"),
+    )
+    encoder = TableEncoder({"i": Categorical(max_categories=900)}).fit(frame)
+    whole = encoder.transform(frame)
+    assert encoder.transform(frame[:0]).shape == (0, 7)
+    for start in range(0, n, 40_000):
+        rows = slice(start, start + 40_000)
+        assert same(encoder.transform(frame[rows]), whole[rows])
+
+
+def test_a_list_of_names_keeps_only_those():
+    encoder = TableEncoder(columns=["income", "city"]).fit(FRAME)
+    assert encoder.kinds_ == {"city": "categorical", "income": "continuous"}
+    assert same(encoder.transform(FRAME[["income", "city"]]), encoder.transform(FRAME))
+    with pytest.raises(ValueError, match="column 'zip': "):
+        TableEncoder(columns=["zip"]).fit(FRAME)

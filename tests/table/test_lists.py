@@ -172,3 +172,22 @@ def test_text_with_a_separator_comes_back_as_text():
     encoder = TableEncoder(columns={"t": CategoricalList("|")}).fit({"t": ["b|a", None]})
     back = encoder.inverse_transform(encoder.transform({"t": ["b| a", None, "a|zz", "", "|"]}))["t"]
     assert [None if pd.isna(cell) else cell for cell in back] == ["b|a", None, "a|", "", "|"]
+
+
+def test_an_unknown_value_comes_back_as_a_gap():
+    encoder = TableEncoder().fit({"t": [["a"]]})
+    back = encoder.inverse_transform(encoder.transform({"t": [["zz", "a"]]}))["t"][0]
+    assert [None if pd.isna(v) else v for v in back] == [None, "a"]
+
+
+def test_blanks_gaps_and_nothing_in_text():
+    encoder = TableEncoder(columns={"t": CategoricalList(separator=",")}).fit({"t": ["b, a", "a"]})
+    assert encoder.categories_["t"].tolist() == ["a", "b"]
+    cells = {"t": [" a ,b", "a,,b", "", None]}
+    assert lists(encoder, cells, "t") == ([3, 4, 3, MISSING, 4], [0, 2, 5, 5, 5], [False, False, False, True])
+
+
+def test_a_share_counts_occurrences_per_row():
+    cells = [["a", "a", "b"], ["a", "c"], [], None]  # a: 3 in 4 rows; b and c: 1 in 4 rows
+    assert TableEncoder(min_frequency=0.5).fit({"t": cells}).categories_["t"].tolist() == ["a"]
+    assert TableEncoder(min_frequency=0.25).fit({"t": cells}).categories_["t"].tolist() == ["a", "b", "c"]

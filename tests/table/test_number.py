@@ -338,3 +338,16 @@ def test_a_value_does_not_depend_on_the_rows_beside_it():
         encoder = fit(x, scaler)
         whole, _ = encode(encoder, x)
         assert [encode(encoder, x[i : i + 1])[0][0] for i in range(20)] == whole[:20]
+
+
+def test_the_unit_of_a_duration_changes_nothing():
+    """Durations are taken in one unit, or refused; never by the raw integers of whatever unit came."""
+    seconds = np.array([60, 120, 240], "timedelta64[s]")
+    try:
+        encoder = TableEncoder().fit({"x": seconds})
+    except TypeError as error:
+        assert "column 'x': " in str(error)  # noqa: PT017
+        return
+    for unit in ("ms", "us", "ns"):
+        batch = encoder.transform({"x": seconds.astype(f"timedelta64[{unit}]")})
+        assert batch.values.equal(encoder.transform({"x": seconds}).values), unit
