@@ -79,18 +79,18 @@ def test_fit_writes_out_of_fold_vectors_in_step_with_the_table(folder: Path) -> 
     assert (vectors.dtypes == "float32").all()
     embedder = tabembed.load(folder / "model")
     assert list(vectors) == list(embedder.get_feature_names_out())
-    in_sample = np.asarray(embedder.transform(table[7:].drop(columns="sold")))
-    assert not np.allclose(vectors[7:].to_numpy(), in_sample)
+    in_sample = np.asarray(embedder.transform(table[8:].drop(columns="sold")))
+    assert not np.allclose(vectors[8:].to_numpy(), in_sample)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".feather"])
 def test_transform_gives_the_same_vectors_from_every_format(
     folder: Path, tmp_path: Path, suffix: str
 ) -> None:
-    table = write(make_table()[["price", "shop", "city"]].slice(0, 50), tmp_path / f"new{suffix}")
+    table = write(make_table().select(["price", "shop", "city"]).slice(0, 50), tmp_path / f"new{suffix}")
     code, text = call("transform", folder / "model", table, "-o", tmp_path / "out.parquet")
     assert code == 0, text
-    rows = make_table().slice(0, 50).to_pandas()
+    rows = make_table().drop(["sold"]).slice(0, 50).to_pandas()
     expected = np.asarray(tabembed.load(folder / "model").transform(rows))
     np.testing.assert_array_equal(pd.read_parquet(tmp_path / "out.parquet").to_numpy(), expected)
 
@@ -147,7 +147,7 @@ def broken_files(folder: Path) -> list[Path]:
         "empty.csv": b"",
         "empty.arrow": b"",
         "ragged.csv": b"a,b\n1,2\n3\n",
-        "latin.csv": b"a\n\xff\xfe\n" * 3,
+        "latin.csv": b"a,b\n" + b"1,\xff\xfe\n" * 3,
         "table.xlsx": b"PK",
         "twice.csv": b"a,a\n1,2\n",
         "header.csv": b"a,b\n",

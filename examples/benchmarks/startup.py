@@ -10,7 +10,6 @@ import sys
 
 from measure import alternate, below, report
 
-
 HELP = "import sys; from tabembed.cli import main; sys.argv[1:] = ['--help']; main()"
 
 

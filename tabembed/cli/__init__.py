@@ -56,7 +56,7 @@ def fit(
 
     Rows without a target are left out of the training; in --vectors, which keeps TABLE's rows, they are null.
     """
-    with _plain_messages():
+    with _plain_messages(), _one_thread():
         from tabembed import Categorical, TableEmbedder, TableEncoder
         from tabembed.artifact import read_config
         from tabembed.cli.files import check_output, check_parent
@@ -137,7 +137,7 @@ def run_demo(
     folder: Annotated[Path, typer.Option(help="Folder for the model and the vectors.")] = Path("build/demo"),
 ) -> None:
     """Flights become tensors, vectors and a comparison with what people use today."""
-    with _plain_messages():
+    with _plain_messages(), _one_thread():
         from tabembed.cli.demo import run
 
         run(folder)
@@ -183,6 +183,16 @@ def _plain_messages() -> Iterator[None]:
         except (ValueError, TypeError, OSError) as error:
             typer.echo(f"error: {_line(error)}", err=True)
             raise typer.Exit(2) from None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train on one thread: minibatches are small, and threads that share a busy core wait for each other."""
+    import torch  # noqa: F401 - only pools that are loaded are limited
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
 
 
 def _line(message: object) -> str:

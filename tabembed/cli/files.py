@@ -78,15 +78,20 @@ def write_table(table: pyarrow.Table, path: Path) -> None:
 
 
 def _read_csv(path: Path) -> pyarrow.Table:
+    import pyarrow
     from pyarrow import csv
 
     # One block, so that a column's type is inferred from all of its rows and not from the first megabyte.
     block = min(max(path.stat().st_size, 1 << 20), 2**31 - 2)
-    return csv.read_csv(
+    table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=block),
         convert_options=csv.ConvertOptions(strings_can_be_null=True),
     )
+    for field in table.schema:
+        if pyarrow.types.is_binary(field.type):  # what Arrow makes of bytes that are no UTF-8
+            raise pyarrow.ArrowInvalid(f"column {field.name!r} is not UTF-8 text")
+    return table
 
 
 def _read_parquet(path: Path) -> pyarrow.Table:
