@@ -56,7 +56,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
             category has a trained vector too.
         alpha: weight decay.
         max_iter: largest number of passes over the rows.
-        batch_size: rows in a minibatch.
+        batch_size: rows in a minibatch; ``"auto"`` makes about 128 steps a pass, of 16 to 1024 rows.
         learning_rate_init: largest learning rate; it rises to this, then falls to zero.
         validation_fraction: share of the rows that is held out to stop early; 0 never stops early.
         n_iter_no_change: passes without a better loss on the held-out rows before it stops.
@@ -98,9 +98,9 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         dropout: float = 0.1,
         unknown_dropout: float = 0.02,
         alpha: float = 0.01,
-        max_iter: int = 20,
-        batch_size: int = 256,
-        learning_rate_init: float = 0.002,
+        max_iter: int = 10,
+        batch_size: int | str = "auto",
+        learning_rate_init: float = 0.003,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 4,
         device: str = "auto",

@@ -13,8 +13,12 @@ from torch import Tensor
 from tabembed.batch import TableBatch
 from tabembed.training.network import TableNetwork
 
-RIDGE = 1e-3
-"""Weight of the ridge penalty, relative to the mean variance of the vectors."""
+RIDGE = 1e-5
+"""Weight of the ridge penalty, relative to the mean variance of the vectors.
+
+Boosting on the row vectors of Adult, ROC AUC: 0.898 without a map, 0.903 with an orthogonal one,
+0.910 with this, 0.908 with 1e-3; vectors that have seen the target reach 0.909.
+"""
 
 Split = tuple[np.ndarray, np.ndarray]
 

@@ -37,7 +37,7 @@ def _continuous(y: np.ndarray) -> tuple[Objective, Tensor]:
     try:
         y = y.astype(np.float64)
     except ValueError:
-        raise ValueError(f"y must be numbers when target_type='continuous', got {y[0]!r}") from None
+        raise ValueError(f"y must be numbers when target_type='continuous', got {y[:1].tolist()[0]!r}") from None
     target = (y - y.mean()) / (y.std() or 1.0)
     objective = Objective("continuous", 1, lambda output, t: F.mse_loss(output[:, 0], t))
     return objective, torch.tensor(target, dtype=torch.float32)
@@ -110,9 +110,10 @@ def check_target(y: Any, n_rows: int) -> np.ndarray:
         raise ValueError(f"y must have one value for every row of X, got {len(y)} values for {n_rows} rows")
     if y.dtype.kind == "O":
         y = _plain(y)
-    if y.dtype.kind in "fc" and not np.isfinite(y).all():
-        what = "NaN" if np.isnan(y).any() else "infinity"
-        raise ValueError(f"y must be finite, got Input y contains {what} in row {int(np.argmin(np.isfinite(y)))}")
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        raise _gap(int(np.argmax(np.isnan(y))))
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError(f"y must be finite, got infinity in row {int(np.argmax(np.isinf(y)))}")
     if y.dtype.kind not in "biufUT":
         raise TypeError(f"y must be numbers, booleans or text, got dtype {y.dtype}")
     if len(y) and (y == y[0]).all():
@@ -124,9 +125,13 @@ def _plain(y: np.ndarray) -> np.ndarray:
     """An object array of one kind of value as an array of that kind."""
     for row, value in enumerate(y):
         if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
-            raise ValueError(f"y must have no missing value, got Input y contains NaN in row {row}")
+            raise _gap(row)
     plain = np.array(y.tolist())
     if plain.dtype.kind == "U" and not all(isinstance(value, str) for value in y):
         kinds = sorted({type(value).__name__ for value in y})
         raise TypeError(f"y must be of one kind, got {' and '.join(kinds)}")
     return plain
+
+
+def _gap(row: int) -> ValueError:
+    return ValueError(f"y must have no missing value, got NaN in row {row}")

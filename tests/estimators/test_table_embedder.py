@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+
+from tabembed import CategoricalList, TableEmbedder, TableEncoder
+
+pytestmark = pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
+OUTPUTS = ("columns", "row", "both")
+
+
+@pytest.mark.parametrize("kind", ["continuous", "binary", "multiclass"])
+def test_every_kind_of_target(table, embedder, kind):
+    X, y = table
+    target = {"continuous": y, "binary": y > 0, "multiclass": np.array(["a", "b", "c"])[np.digitize(y, [0, 1])]}
+    vectors = embedder.fit_transform(X, target[kind])
+    assert embedder.target_type_ == kind
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(X), len(embedder.get_feature_names_out()))
+    assert np.isfinite(vectors).all()
+
+
+def test_columns_are_vectors_and_scaled_numbers_in_the_order_of_the_table(table, fitted):
+    X, _ = table
+    vectors, names = fitted.transform(X), fitted.get_feature_names_out().tolist()
+    batch = fitted.encoder_.transform(X)
+    assert names == ["city_e0", "city_e1", "km", "when", "open_e0"]
+    assert np.array_equal(vectors[:, names.index("km")], batch.values[:, 0].numpy())
+    city = fitted.embedding_table("city")
+    assert np.array_equal(vectors[:, :2], city[["e0", "e1"]].to_numpy()[batch.ids[:, 0]])
+    hours = (X["when"] - X["when"].min()) / (X["when"].max() - X["when"].min())
+    np.testing.assert_allclose(vectors[:, names.index("when")], 2 * hours - 1, atol=1e-6)
+
+
+def test_output_needs_no_new_fit(table, fitted):
+    embedder = copy.deepcopy(fitted)
+    parts = {}
+    for output in OUTPUTS:
+        embedder.output = output
+        parts[output] = embedder.transform(table[0])
+        assert len(embedder.get_feature_names_out()) == parts[output].shape[1]
+    assert np.array_equal(parts["both"], np.hstack([parts["columns"], parts["row"]]))
+
+
+def test_fit_transform_is_out_of_fold(table, embedder):
+    X, y = table
+    embedder.output = "both"
+    out_of_fold = embedder.fit_transform(X, y)
+    assert np.array_equal(embedder.transform(X), embedder.fit(X, y).transform(X))
+    learned = ["e" in name.removeprefix("when") for name in embedder.get_feature_names_out()]
+    assert not np.allclose(out_of_fold[:, learned], embedder.transform(X)[:, learned], atol=1e-4)
+    # The target of a tested row cannot reach its own vectors except through the map to the full fit.
+    embedder.output, embedder.cv = "columns", KFold(2)
+    before = embedder.fit_transform(X, y)
+    changed = y.copy()
+    changed[: len(y) // 2] = y[: len(y) // 2][::-1]
+    after = embedder.fit_transform(X, changed)
+    assert np.array_equal(before[: len(y) // 2], after[: len(y) // 2])
+    assert not np.array_equal(before[len(y) // 2 :], after[len(y) // 2 :])
+
+
+def test_a_splitter_must_test_every_row_once(table, embedder):
+    with pytest.raises(ValueError, match="cv must test every row exactly once"):
+        embedder.set_params(cv=ShuffleSplit(3, random_state=0)).fit_transform(*table)
+
+
+def test_transform_of_the_fitted_table_warns(table, embedder):
+    X, y = table
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embedder.fit_transform(X, y)
+        embedder.transform(X[::-1])
+    with pytest.warns(UserWarning, match="not out-of-fold"):
+        embedder.transform(X)
+
+
+def test_random_state_alone_decides(table, embedder):
+    X, y = table
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    first = embedder.fit_transform(X, y)
+    assert np.array_equal(first, clone(embedder).fit_transform(X, y))
+    assert not np.array_equal(first, clone(embedder).set_params(random_state=1).fit_transform(X, y))
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(numpy_before, np.random.get_state()[1])
+
+
+@pytest.mark.parametrize(
+    "copy_of",
+    [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))],
+    ids=["deepcopy", "pickle"],
+)
+def test_copies_give_the_same_vectors(table, fitted, copy_of):
+    before = torch.get_rng_state()
+    other = copy_of(fitted)
+    assert torch.equal(before, torch.get_rng_state())
+    for output in OUTPUTS:
+        fitted_output = copy_of(fitted).set_params(output=output)
+        assert np.array_equal(
+            other.set_params(output=output).transform(table[0]), fitted_output.transform(table[0])
+        )
+    weights = [joblib.hash(e.__getstate__()["network_"]) for e in (fitted, copy_of(fitted))]
+    assert weights[0] == weights[1]
+
+
+def test_clone_forgets_the_fit(fitted):
+    with pytest.raises(NotFittedError):
+        clone(fitted).transform(pd.DataFrame({"city": ["Oslo"]}))
+
+
+def test_unseen_missing_and_no_rows(table, fitted):
+    X = table[0].iloc[:2].copy()
+    X["city"] = ["Atlantis", None]
+    both = copy.deepcopy(fitted).set_params(output="both")
+    assert np.isfinite(both.transform(X)).all()
+    assert both.transform(X.iloc[:0]).shape == (0, both.transform(X).shape[1])
+    unknown = fitted.embedding_table("city").loc[2, ["e0", "e1"]].to_numpy(dtype=np.float32)
+    assert np.array_equal(fitted.transform(X)[0, :2], unknown)
+
+
+def test_tables_of_every_library(table, fitted):
+    X = table[0]
+    expected = fitted.transform(X)
+    for other in (pl.from_pandas(X), pa.Table.from_pandas(X), {name: X[name] for name in X}):
+        assert np.array_equal(fitted.transform(other), expected)
+
+
+def test_set_output(table, fitted):
+    embedder = copy.deepcopy(fitted)
+    frame = embedder.set_output(transform="pandas").transform(table[0])
+    assert frame.columns.tolist() == embedder.get_feature_names_out().tolist()
+    assert frame.index.equals(table[0].index)
+    assert isinstance(embedder.set_output(transform="polars").transform(table[0]), pl.DataFrame)
+
+
+def test_names_are_unique(embedder):
+    X = pd.DataFrame({"a": ["x", "y"] * 20, "a_e0": range(40), "row_e0": range(40)})
+    embedder.set_params(output="both").fit(X, [0, 1] * 20)
+    names = embedder.get_feature_names_out().tolist()
+    assert names[:3] == ["a_e0_", "a_e0", "row_e0"]
+    assert len(set(names)) == len(names)
+
+
+def test_embedding_table(table, fitted):
+    frame = fitted.embedding_table("city")
+    assert frame.columns.tolist() == ["category", "count", "kind", "e0", "e1"]
+    assert frame["kind"].tolist() == ["padding", "missing", "unknown", "known", "known", "known"]
+    counts = table[0]["city"].value_counts()
+    assert dict(zip(frame["category"][3:], frame["count"][3:], strict=True)) == counts.to_dict()
+    assert frame["count"][1] == table[0]["city"].isna().sum()
+    with pytest.raises(ValueError, match="column 'km': has no embedding table"):
+        fitted.embedding_table("km")
+
+
+def test_lists_have_vectors_too(embedder):
+    X = pd.DataFrame({"tags": ["a|b", "b", "", "c|a"] * 20, "n": range(80)})
+    embedder.encoder = TableEncoder(columns={"tags": CategoricalList(separator="|")})
+    y = X["tags"].str.contains("a")
+    vectors = embedder.fit_transform(X, y)
+    assert vectors.shape[1] == len(embedder.get_feature_names_out())
+    assert set(embedder.embedding_table("tags")["category"][3:]) == {"a", "b", "c"}
+    assert np.isfinite(vectors).all()
+
+
+def test_pipeline_memory_does_not_fit_twice(table, embedder, tmp_path):
+    X, y = table
+    pipeline = make_pipeline(embedder, Ridge(), memory=joblib.Memory(tmp_path, verbose=0))
+    first = pipeline.fit(X, y).predict(X)
+    modified = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("output.pkl")}
+    assert len(modified) == 1
+    assert np.array_equal(first, pipeline.fit(X, y).predict(X))
+    assert modified == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("output.pkl")}
+
+
+def test_grid_search_over_the_encoder_with_two_workers(table, embedder):
+    X, y = table
+    pipeline = make_pipeline(embedder.set_params(encoder=TableEncoder()), Ridge())
+    grid = {"tableembedder__encoder__min_frequency": [None, 70]}
+    search = GridSearchCV(pipeline, grid, cv=2, n_jobs=2, error_score="raise").fit(X, y)
+    again = clone(pipeline).set_params(**search.best_params_).fit(X, y)
+    assert np.array_equal(again.predict(X), search.predict(X))
+    assert len(set(search.cv_results_["mean_test_score"])) == 2
+
+
+def test_arguments_stay_as_they_were(table, embedder):
+    dims = {"city": 3}
+    embedder.set_params(embed_dims=dims, hidden_layer_sizes=[8], output="both").fit(*table)
+    assert dims == {"city": 3}
+    assert embedder.get_params()["embed_dims"] is dims
+    assert embedder.transform(table[0]).shape[1] == 3 + 1 + 1 + 1 + 8
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"output": "rows"}, "output must be one of"),
+        ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+        ({"target_type": "ranks"}, "target_type must be 'auto' or one of"),
+        ({"cv": 1}, "cv must be at least 2, got 1"),
+        ({"dropout": 1.5}, "dropout must"),
+    ],
+)
+def test_bad_arguments(table, embedder, params, message):
+    with pytest.raises(ValueError, match=message):
+        embedder.set_params(**params).fit_transform(*table)
+
+
+def test_bad_tables(table, embedder):
+    X, y = table
+    with pytest.raises(ValueError, match=r"0 sample\(s\)|0 rows"):
+        embedder.fit(X.iloc[:0], y[:0])
+    with pytest.raises(ValueError, match="column 'city': must be there once"):
+        embedder.fit(X[["city", "city"]], y)
+    with pytest.raises(ValueError, match="y must have one value for every row of X, got 239 values for 240 rows"):
+        embedder.fit(X, y[:-1])
+    embedder.fit(X, y)
+    with pytest.raises(ValueError, match="now missing:\n- city"):
+        embedder.transform(X.drop(columns="city"))
+    with pytest.raises(ValueError, match="unseen at fit time:\n- zip"):
+        embedder.transform(X.assign(zip="1"))
+    with pytest.raises(ValueError, match="features"):
+        embedder.transform(np.zeros((2, 3)))
+
+
+def test_verbose_shows_a_bar(table, embedder, capsys):
+    embedder.set_params(verbose=1).fit_transform(*table)
+    shown = capsys.readouterr().out
+    assert "all rows" in shown
+    assert "fold 3 of 3" in shown
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_gives_finite_vectors_that_load_on_the_cpu(table, embedder):
+    embedder.set_params(device="cuda", output="both").fit(*table)
+    assert np.isfinite(embedder.transform(table[0])).all()
+    assert pickle.loads(pickle.dumps(embedder)).network_.head.weight.device.type == "cpu"
+
+
+def test_default_is_a_table_embedder_with_its_documented_arguments():
+    names = TableEmbedder().get_params(deep=False)
+    assert all(f"        {name}: " in TableEmbedder.__doc__ for name in names)
