@@ -57,7 +57,7 @@ class UnknownDropout(nn.Module):
         p: probability that a known id (3 or more) is replaced by ``UNKNOWN`` (2).
 
     Shape:
-        - ids, output: any, integers
+        - ids: any, any integers; output: the same shape, int64 where something may be replaced
 
     Raises: ValueError when ``p`` is not in ``[0, 1)``.
 
@@ -76,6 +76,7 @@ class UnknownDropout(nn.Module):
         if not self.training or self.p == 0:
             return ids
         drawn = torch.rand(ids.shape, generator=self.generator, device=ids.device) < self.p
+        ids = ids.long()  # torch compares no wide unsigned integers
         return ids.masked_fill(drawn & (ids >= FIRST_KNOWN), UNKNOWN)
 
     def extra_repr(self) -> str:

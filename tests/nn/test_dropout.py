@@ -73,6 +73,12 @@ def test_copies_carry_the_generator(copied):
     assert torch.equal(twin(torch.ones(50)), module(torch.ones(50)))
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.uint16, torch.uint64], ids=str)
+def test_every_integer_dtype(dtype):
+    replaced = UnknownDropout(0.5)(torch.full((200,), 100, dtype=dtype))
+    assert replaced.unique().tolist() == [2, 100]
+
+
 def test_bad_probability():
     with pytest.raises(ValueError, match="dropout must be at least 0 and below 1, got 1"):
         Dropout(1)
