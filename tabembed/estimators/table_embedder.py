@@ -51,7 +51,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
             dict for some.
         hidden_layer_sizes: widths of the hidden layers; the last is the width of ``"row"``.
-        dropout: share of hidden units and embedding entries that is dropped in training.
+        dropout: share of hidden units that is dropped in training.
         unknown_dropout: share of ids that counts as unknown in training, so that the unknown
             category has a trained vector too.
         alpha: weight decay.

@@ -87,7 +87,7 @@ def train(
     network.to(settings.device)
     training, validation = _split(len(batch), settings.validation_fraction, order_generator)
     held_out, held_out_target = unseen_to_unknown(batch[validation], batch[training]), target[validation]
-    batch, target = batch[training], target[training]
+    batch, target = _by_rows(batch[training]), target[training]
     _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
     batch_size = settings.rows_per_step(len(batch))
     steps = math.ceil(len(batch) / batch_size)
@@ -163,6 +163,12 @@ def _split(n_rows: int, fraction: float, generator: torch.Generator) -> tuple[Te
     order = torch.randperm(n_rows, generator=generator)
     n_held_out = round(fraction * n_rows)
     return order[n_held_out:].sort().values, order[:n_held_out].sort().values
+
+
+def _by_rows(batch: TableBatch) -> TableBatch:
+    """The same batch with every row in one piece of memory, from which minibatches are cut faster."""
+    flat = {name: getattr(batch, name).contiguous() for name in ("ids", "values", "missing", "times")}
+    return replace(batch, **flat)
 
 
 def _rate(step: int, n_steps: int) -> float:

@@ -50,7 +50,7 @@ class TableNetwork(nn.Module):
         n_outputs: width of the prediction.
         hidden_layer_sizes: widths of the hidden layers; the last one is the width of a row's
             vector.
-        dropout: share of hidden units and of embedding entries that is dropped in training.
+        dropout: share of hidden units that is dropped in training.
         unknown_dropout: share of ids that is replaced by the unknown id in training.
         embed_dims: widths of the categorical columns, as in ``TableEmbedding``.
         numeric: makes the module of the continuous columns, as in ``TableEmbedding``.
@@ -80,7 +80,6 @@ class TableNetwork(nn.Module):
             schema,
             embed_dims=embed_dims,
             numeric=_seeded(numeric, seed),
-            dropout=dropout,
             unknown_dropout=unknown_dropout,
             seed=seed,
         )
