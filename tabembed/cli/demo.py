@@ -55,14 +55,14 @@ def run(folder: Path) -> None:
         + ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in batch.tensors().items())
     )
 
-    table = Table("features for a logistic regression", title=f"ROC AUC of '{TARGET} > {LATE_MINUTES} min'")
+    console.print(f"\nIs {TARGET} > {LATE_MINUTES} minutes? Logistic regression on the test flights")
+    table = Table("features")
     for heading in ("width", "ROC AUC", "95% bootstrap interval"):
         table.add_column(heading, justify="right")
     with console.status("fitting the regressions"):
         for name, (seen, new) in {**_baselines(train, y, test), **vectors}.items():
             auc, low, high = _score(seen, y, new, y_test)
             table.add_row(name, f"{seen.shape[1]:,}", f"{auc:.3f}", f"{low:.3f} to {high:.3f}")
-    console.print()
     console.print(table)
 
     folder.mkdir(parents=True, exist_ok=True)
