@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,6 +107,7 @@ class CategoryEncoder:
     column: CategoricalColumn
 
     lane: ClassVar[str] = "ids"
+    kind: ClassVar[str] = "categorical"
 
     def encode(self, array: pa.Array) -> np.ndarray:
         """Ids of one column's values."""
@@ -136,18 +138,18 @@ class CategoryEncoder:
 
 def check_frequency(min_frequency: Any, max_categories: Any) -> None:
     """Check the two settings that decide which values are known."""
-    if min_frequency is not None and (
-        isinstance(min_frequency, bool) or not isinstance(min_frequency, int | float)
+    for name, number, kind in (
+        ("min_frequency", min_frequency, Real),
+        ("max_categories", max_categories, Integral),
     ):
-        raise TypeError(f"min_frequency must be an int, a float or None, got {min_frequency!r}")
-    if isinstance(min_frequency, float) and not 0 < min_frequency < 1:
+        if number is not None and (isinstance(number, bool) or not isinstance(number, kind)):
+            raise TypeError(
+                f"{name} must be None or {'an int' if kind is Integral else 'a number'}, got {number!r}"
+            )
+    if min_frequency is not None and not isinstance(min_frequency, Integral) and not 0 < min_frequency < 1:
         raise ValueError(f"min_frequency must lie between 0 and 1 as a share of rows, got {min_frequency}")
-    if isinstance(min_frequency, int) and min_frequency < 1:
+    if isinstance(min_frequency, Integral) and min_frequency < 1:
         raise ValueError(f"min_frequency must be at least 1 as a number of rows, got {min_frequency}")
-    if max_categories is not None and (
-        isinstance(max_categories, bool) or not isinstance(max_categories, int)
-    ):
-        raise TypeError(f"max_categories must be an int or None, got {max_categories!r}")
     if max_categories is not None and max_categories < 1:
         raise ValueError(f"max_categories must be at least 1, got {max_categories}")
 
@@ -155,7 +157,7 @@ def check_frequency(min_frequency: Any, max_categories: Any) -> None:
 def rank(spec: Any, state: CategoryState, n_rows: int) -> tuple[pa.Array, tuple[int, ...]]:
     """Known values by falling count, ties by value, and the counts of every id."""
     needed = spec.min_frequency or 1
-    needed = needed * n_rows if isinstance(needed, float) else needed
+    needed = needed if isinstance(needed, Integral) else needed * n_rows
     table = pa.table({"value": state.values, "count": state.counts})
     keys = [("count", "descending"), ("value", "ascending")]
     order = pc.sort_indices(table, sort_keys=keys[: 1 if pa.types.is_null(state.values.type) else 2])

@@ -24,7 +24,7 @@ class DatetimeState:
 
 @dataclass(frozen=True)
 class Datetime:
-    """Spec of a column of dates or times, in any unit and zone; times of day count from 1970-01-01.
+    """Spec of a column of dates or times, in any unit and zone.
 
     >>> Datetime()
     Datetime()
@@ -34,8 +34,8 @@ class Datetime:
 
     @staticmethod
     def accepts(kind: pa.DataType) -> bool:
-        """Dates, timestamps and times of day."""
-        return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
+        """Dates and timestamps; a time of day is no instant."""
+        return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
 
     def with_defaults(self, encoder: Any) -> Datetime:
         """There is nothing to take from the encoder."""
@@ -76,6 +76,7 @@ class TimeEncoder:
     column: DatetimeColumn
 
     lane: ClassVar[str] = "times"
+    kind: ClassVar[str] = "datetime"
 
     def encode(self, array: pa.Array) -> np.ndarray:
         """Nanoseconds since 1970-01-01 UTC, −2⁶³ where missing."""
@@ -116,10 +117,7 @@ def nanoseconds(array: pa.Array, name: str) -> np.ndarray:
     if not Datetime.accepts(array.type):
         raise TypeError(f"column {name!r}: must hold dates or times, got {array.type}: parse it first")
     try:
-        if pa.types.is_time(array.type):
-            array = array.cast(pa.time64("ns"))
-        else:
-            array = array.cast(pa.timestamp("ns", _zone(array.type)))
+        array = array.cast(pa.timestamp("ns", _zone(array.type)))
     except pa.ArrowInvalid as error:
         raise ValueError(f"column {name!r}: must lie in the years 1678 to 2261 ({error})") from None
     whole = array.cast(pa.int64())

@@ -6,11 +6,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -18,42 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.artifact import ArtifactError, read, write
 from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
-from tabembed.table.category import Categorical, CategoryEncoder, check_frequency
-from tabembed.table.datetime import Datetime, TimeEncoder
+from tabembed.table.category import check_frequency
 from tabembed.table.frame import Frame, read_frame, to_pandas
-from tabembed.table.lists import CategoricalList, ListEncoder
-from tabembed.table.number import Continuous, NumberEncoder
+from tabembed.table.kinds import FITTED, given_specs, plain, spec_by_type, specs_from_json, specs_to_json
 from tabembed.table.scaler import check_scaler
+from tabembed.table.state import Decided, TableState, Undecided, merge_tables
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SPECS: dict[str, Any] = {c.__name__: c for c in (CategoricalList, Datetime, Continuous, Categorical)}
-"""The kinds of column, in the order in which they are asked whether they accept a type."""
 _MANY_ROWS = 50_000
-_FITTED: dict[str, Any] = {c.__name__: c for c in (CategoryEncoder, NumberEncoder, TimeEncoder, ListEncoder)}
-
-
-@dataclass(frozen=True)
-class Undecided:
-    """A column without a value so far: its kind waits for one.
-
-    Args:
-        n_rows: rows seen, all of them missing.
-        guess: the spec that the emptiest type allowed, used when no value ever comes.
-    """
-
-    n_rows: int
-    guess: Any
-
-
-@dataclass(frozen=True)
-class TableState:
-    """What a fit knows of the rows seen so far."""
-
-    n_rows: int
-    named: bool
-    states: dict[str, tuple[Any, Any] | Undecided]
 
 
 class TableEncoder(BaseEstimator):
@@ -106,7 +78,7 @@ class TableEncoder(BaseEstimator):
         check_frequency(self.min_frequency, self.max_categories)
         check_scaler(self.scaler, "scaler")
         frame = read_frame(X)
-        specs = self._specs(frame)
+        specs = given_specs(self.columns, frame.names)
         if not specs:
             raise ValueError(
                 f"table must have at least one column, got 0 feature(s) (shape=({frame.n_rows}, 0)) "
@@ -114,40 +86,30 @@ class TableEncoder(BaseEstimator):
             )
         place = {name: i for i, name in enumerate(frame.names)}
 
-        def count(name: str) -> tuple[Any, Any] | Undecided:
+        def count(name: str) -> Decided | Undecided:
             array = frame.column(place[name])
-            spec = self._spec(name, specs[name], array.type)
+            spec = (specs[name] or spec_by_type(name, array.type)).with_defaults(self)
             if array.null_count == len(array):
-                return Undecided(len(array), spec)
-            return spec, spec.partial(name, array)
+                return Undecided(spec, len(array))
+            return Decided(spec, spec.partial(name, array))
 
-        states = side_by_side(count, list(specs), frame.n_rows)
-        return TableState(frame.n_rows, frame.named, dict(zip(specs, states, strict=True)))
+        columns = side_by_side(count, list(specs), frame.n_rows)
+        return TableState(frame.n_rows, frame.names, frame.named, dict(zip(specs, columns, strict=True)))
 
     def merge(self, a: TableState, b: TableState) -> TableState:
         """What the rows of both say; neither changes."""
-        alone = sorted(set(a.states) ^ set(b.states))
-        if alone:
-            raise ValueError(f"column {alone[0]!r}: must be in both parts, got it in one")
-        states = {name: _merge(name, a.states[name], b.states[name]) for name in a.states}
-        return TableState(a.n_rows + b.n_rows, a.named, states)
+        return merge_tables(a, b)
 
     def finalize(self, state: TableState) -> TableEncoder:
         """Give out ids, centres and scales."""
         if state.n_rows == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: got 0 rows")
-        fitted = {}
-        for name, column in state.states.items():
-            if isinstance(column, Undecided):
-                column = (column.guess, column.guess.partial(name, pa.nulls(column.n_rows)))
-            fitted[name] = column[0].finalize(name, column[1], state.n_rows)
-        empty = [name for name, column in fitted.items() if not column.column.n_values]
+        fitted = {name: column.finalize(name, state.n_rows) for name, column in state.columns.items()}
+        empty = [f"column {name!r} ({c.kind})" for name, c in fitted.items() if not c.column.n_values]
         if empty:
-            names = ", ".join(f"column {name!r} ({_kind(fitted[name])})" for name in empty)
-            warnings.warn(
-                f"{names}: no value in the fit, so nothing is known of it", UserWarning, stacklevel=3
-            )
-        self._set_fitted(fitted, state.n_rows, state.named)
+            text = f"{', '.join(empty)}: no value in the fit, so nothing is known of it"
+            warnings.warn(text, UserWarning, stacklevel=3)
+        self._set_fitted(fitted, state.n_rows, state.names, state.named)
         return self
 
     def transform(self, X: Any) -> TableBatch:
@@ -204,7 +166,7 @@ class TableEncoder(BaseEstimator):
     @property
     def kinds_(self) -> dict[str, str]:
         """Kind of every column: categorical, continuous, datetime or list."""
-        return {name: _kind(column) for name, column in self.columns_.items()}
+        return {name: column.kind for name, column in self.columns_.items()}
 
     @property
     def categories_(self) -> dict[str, np.ndarray]:
@@ -236,10 +198,11 @@ class TableEncoder(BaseEstimator):
             config, own = column.to_artifact()
             columns.append({"name": name, "fitted": type(column).__name__, "config": config})
             arrays |= {f"{i}.{key}": array for key, array in own.items()}
-        params = {**self.get_params(deep=False), "columns": _specs_to_json(self.columns)}
+        params = {**plain(self.get_params(deep=False)), "columns": specs_to_json(self.columns)}
         return {
             "params": params,
             "n_rows": self.schema_.n_rows,
+            "names": self.feature_names_in_.tolist(),
             "named": self._named,
             "columns": columns,
         }, arrays
@@ -248,22 +211,22 @@ class TableEncoder(BaseEstimator):
     def from_artifact(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableEncoder:
         """Rebuild what ``to_artifact`` gave."""
         try:
-            params = {**config["params"], "columns": _specs_from_json(config["params"]["columns"])}
+            params = {**config["params"], "columns": specs_from_json(config["params"]["columns"])}
             encoder, fitted = cls(**params), {}
             for i, column in enumerate(config["columns"]):
                 own = {k.partition(".")[2]: a for k, a in arrays.items() if k.partition(".")[0] == str(i)}
                 name = column["name"]
-                fitted[name] = _FITTED[column["fitted"]].from_artifact(name, column["config"], own)
-            encoder._set_fitted(fitted, config["n_rows"], config["named"])
+                fitted[name] = FITTED[column["fitted"]].from_artifact(name, column["config"], own)
+            encoder._set_fitted(fitted, config["n_rows"], config["names"], config["named"])
         except (KeyError, TypeError, AttributeError) as error:
             raise ArtifactError(f"the saved encoder is damaged ({error!r})") from None
         return encoder
 
-    def _set_fitted(self, fitted: dict[str, Any], n_rows: int, named: bool) -> None:
+    def _set_fitted(self, fitted: dict[str, Any], n_rows: int, names: Sequence[str], named: bool) -> None:
         self.columns_ = fitted
         self.schema_ = TableSchema(n_rows, tuple(column.column for column in fitted.values()))
-        self.feature_names_in_ = np.array(list(fitted), dtype=object)
-        self.n_features_in_ = len(fitted)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
         self._named = named
 
     def _rows(self) -> dict[str, int]:
@@ -275,48 +238,20 @@ class TableEncoder(BaseEstimator):
             count[column.lane] += 1
         return rows
 
-    def _specs(self, frame: Frame) -> dict[str, Any]:
-        """Spec or None by name, for the columns that are not dropped."""
-        columns = self.columns
-        if columns is None:
-            return dict.fromkeys(frame.names)
-        if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence):
-            raise TypeError(f"columns must be a dict of specs or a list of names, got {columns!r}")
-        for name in columns:
-            if name not in frame.names:
-                raise ValueError(f"column {name!r}: has a spec, but the table has only {list(frame.names)}")
-        if not isinstance(columns, Mapping):
-            return {name: None for name in frame.names if name in columns}
-        for name, spec in columns.items():
-            if spec != "drop" and type(spec) not in SPECS.values():
-                raise TypeError(
-                    f"column {name!r}: its spec must be one of {list(SPECS)} or 'drop', got {spec!r}"
-                )
-        return {name: columns.get(name) for name in frame.names if columns.get(name) != "drop"}
-
-    def _spec(self, name: str, spec: Any, kind: pa.DataType) -> Any:
-        if spec is None:
-            accepting = [candidate for candidate in SPECS.values() if candidate.accepts(kind)]
-            if not accepting:
-                raise TypeError(
-                    f"column {name!r}: must be of a kind in {list(SPECS)}, got {kind}: cast or drop it"
-                )
-            spec = accepting[0]()
-        return spec.with_defaults(self)
-
     def _positions(self, frame: Frame) -> dict[str, int]:
-        if not frame.named or (not self._named and not set(self.columns_) <= set(frame.names)):
-            if len(frame.names) != self.n_features_in_:
-                raise ValueError(
-                    f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input"
-                )
-            return {name: i for i, name in enumerate(self.columns_)}
-        place = {name: i for i, name in enumerate(frame.names)}
-        for name in self.columns_:
-            if name not in place:
-                raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
-        return place
+        """Place of every column in a table: by name, or by position where either has no names."""
+        names = set(frame.names)
+        if frame.named and (self._named or set(self.columns_) <= names):
+            for name in self.columns_:
+                if name not in names:
+                    raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
+            return {name: i for i, name in enumerate(frame.names)}
+        if len(frame.names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return {name: i for i, name in enumerate(self.feature_names_in_)}
 
 
 def side_by_side(function: Callable[[str], Any], names: list[str], n_rows: int) -> list[Any]:
@@ -325,41 +260,3 @@ def side_by_side(function: Callable[[str], Any], names: list[str], n_rows: int) 
         return [function(name) for name in names]
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         return list(pool.map(function, names))
-
-
-def _merge(name: str, a: Any, b: Any) -> Any:
-    if isinstance(a, Undecided) and isinstance(b, Undecided):
-        guess = min(a.guess, b.guess, key=lambda spec: list(SPECS).index(type(spec).__name__))
-        return Undecided(a.n_rows + b.n_rows, guess)
-    if isinstance(a, Undecided):
-        a, b = b, a
-    spec, state = a
-    if isinstance(b, Undecided):
-        return spec, replace(state, n_missing=state.n_missing + b.n_rows)
-    if type(spec) is not type(b[0]):
-        raise TypeError(
-            f"column {name!r}: must be of one kind in every part, got {spec.kind} and {b[0].kind}"
-        )
-    return spec, spec.merge(name, state, b[1])
-
-
-def _kind(fitted: Any) -> str:
-    lanes = {"ids": "categorical", "values": "continuous", "times": "datetime", "lists": "list"}
-    return lanes[fitted.lane]
-
-
-def _specs_to_json(columns: Any) -> Any:
-    if not isinstance(columns, Mapping):
-        return columns if columns is None else list(columns)
-    return {n: s if s == "drop" else {"spec": type(s).__name__, **asdict(s)} for n, s in columns.items()}
-
-
-def _specs_from_json(columns: Any) -> Any:
-    if not isinstance(columns, dict):
-        return columns
-    return {
-        name: SPECS[spec["spec"]](**{k: v for k, v in spec.items() if k != "spec"})
-        if isinstance(spec, dict)
-        else spec
-        for name, spec in columns.items()
-    }

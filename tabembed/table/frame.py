@@ -46,7 +46,12 @@ class Frame:
             raise TypeError(
                 f"column {name!r}: must hold values of one type that Arrow knows, got a mix ({error})"
             ) from None
-        return _nan_to_null(_plain_text(_one_chunk(array)))
+        array = _one_chunk(array)
+        if isinstance(array.type, pa.BaseExtensionType):
+            raise TypeError(
+                f"column {name!r}: must be of a plain type, got {array.type}: cast it to text or times"
+            )
+        return _nan_to_null(_plain_text(array))
 
 
 def read_frame(table: Any) -> Frame:
@@ -172,7 +177,7 @@ def _one_chunk(array: Any) -> pa.Array:
             array = array.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
+    return array
 
 
 def _one_dictionary(array: pa.ChunkedArray) -> Any:
@@ -193,6 +198,8 @@ def _plain_text(array: pa.Array) -> pa.Array:
 
 
 def _nan_to_null(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type) and pa.types.is_floating(array.type.value_type):
+        return _nan_to_null(array.dictionary_decode())
     if not pa.types.is_floating(array.type):
         return array
     nan = pc.is_nan(array)

@@ -84,6 +84,7 @@ class ListEncoder:
     separator: str | None
 
     lane: ClassVar[str] = "lists"
+    kind: ClassVar[str] = "list"
 
     def encode(self, array: pa.Array) -> Ragged:
         """Ids of all cells, one after the other, and where each cell begins."""

@@ -15,6 +15,7 @@ from tabembed.table.sketch import Sketch
 from tabembed.table.vocabulary import family
 
 _N_QUANTILES = 1001
+_TICKS_PER_SECOND = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _FLOAT32_WHOLE = 2**24
 _FLOAT64_MAX = float(np.finfo(np.float64).max)
 
@@ -144,6 +145,7 @@ class NumberEncoder:
     scaler: str
 
     lane: ClassVar[str] = "values"
+    kind: ClassVar[str] = "continuous"
 
     def encode(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Scaled numbers (finite, in the range of float32) and where they are missing.
@@ -189,8 +191,8 @@ def numbers(array: pa.Array, name: str) -> np.ndarray:
     if pa.types.is_null(kind) or array.null_count == len(array):
         return np.full(len(array), np.nan)
     if pa.types.is_duration(kind):
-        whole = array.cast(pa.duration("ns")).cast(pa.int64())
-        return whole.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy() / 1e9
+        ticks = array.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+        return ticks / _TICKS_PER_SECOND[kind.unit]
     if family(kind) != "numbers":
         raise TypeError(f"column {name!r}: must hold numbers, got {family(kind)}")
     if array.null_count == 0 and not pa.types.is_decimal(kind):

@@ -155,7 +155,7 @@ class Vocabulary:
         return self.values.take(pa.array(ids - FIRST_KNOWN, mask=ids < FIRST_KNOWN))
 
     def _check_family(self, array: pa.Array) -> None:
-        if array.null_count == len(array) or len(self) == 0:
+        if array.null_count == len(array) or pa.types.is_null(self.values.type):
             return
         ours, theirs = family(self.values.type), family(array.type)
         if ours != theirs:
