@@ -382,3 +382,25 @@ def test_an_id_does_not_depend_on_the_size_of_the_batch(sample):
     assert len(set(whole)) > 1 or sample == "booleans"
     assert [ids(encoder, rows[i : i + 1])[0] for i in range(60)] == whole[:60]
     assert ids(encoder, rows[:65]) == whole[:65]
+
+
+@pytest.mark.parametrize("repeat", [1, 100], ids=["few rows", "many rows"])
+def test_nan_among_the_values_of_a_dictionary_is_missing(repeat):
+    values = pa.array([1.0, float("nan"), 1.0, 2.0]).dictionary_encode()
+    encoder = fit(values)
+    assert encoder.schema_["x"].counts == (0, 1, 0, 2, 1)
+    again = pa.array([1.0, float("nan"), 1.0, 2.0] * repeat).dictionary_encode()
+    assert ids(encoder, again) == [3, MISSING, 3, 4] * repeat
+
+
+def test_the_family_is_known_without_a_known_value():
+    encoder = fit(["a", "b"], min_frequency=2)
+    with pytest.raises(TypeError, match=r"column 'x': .*got"):
+        ids(encoder, [1, 2])
+
+
+def test_limits_may_be_numbers_of_numpy():
+    values = ["a", "a", "b", "c", "c"]
+    assert fit(values, min_frequency=np.int64(2)).categories_["x"].tolist() == ["a", "c"]
+    assert fit(values, min_frequency=np.float64(0.4)).categories_["x"].tolist() == ["a", "c"]
+    assert fit(values, max_categories=np.int32(1)).categories_["x"].tolist() == ["a"]

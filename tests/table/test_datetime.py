@@ -165,3 +165,12 @@ def test_times_come_back_exactly(zone):
         None if pd.isna(v) else v.value for v in index
     ]
     assert str(back["t"].dt.tz) == str(index.tz)
+
+
+def test_a_time_of_day_is_no_instant():
+    """A column keeps the kind of time that it had in the fit."""
+    clock, instants = pa.array([dt.time(1, 2), None]), pa.array([dt.datetime(2024, 1, 1), None])
+    for fitted, given in ((clock, instants), (instants, clock)):
+        encoder = TableEncoder().fit({"when": fitted})
+        with pytest.raises((TypeError, ValueError), match="column 'when': "):
+            encoder.transform({"when": given})

@@ -351,3 +351,18 @@ def test_the_unit_of_a_duration_changes_nothing():
     for unit in ("ms", "us", "ns"):
         batch = encoder.transform({"x": seconds.astype(f"timedelta64[{unit}]")})
         assert batch.values.equal(encoder.transform({"x": seconds}).values), unit
+
+
+def test_a_duration_beyond_nanoseconds_is_a_number_or_a_clear_error():
+    far = np.array([10**11, 0], "timedelta64[s]")
+    try:
+        encoder = TableEncoder(scaler="standard").fit({"x": far})
+    except (TypeError, ValueError) as error:
+        assert "column 'x': " in str(error)  # noqa: PT017
+        return
+    assert encode(encoder, far)[0] == pytest.approx([1, -1])
+
+
+def test_periods_are_not_read_as_their_ordinals():
+    with pytest.raises(TypeError, match=r"column 'x': .*got"):
+        TableEncoder().fit(pd.DataFrame({"x": pd.period_range("2024-01", periods=3, freq="M")}))
