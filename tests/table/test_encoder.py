@@ -172,7 +172,7 @@ def test_an_array_must_have_two_dimensions(bad):
         TableEncoder().fit(bad)
 
 
-@pytest.mark.parametrize("bad", ["table.csv", 3, None, object()], ids=repr)
+@pytest.mark.parametrize("bad", ["table.csv", 3, None, object()], ids=["text", "number", "None", "object"])
 def test_what_is_no_table(bad):
     with pytest.raises(TypeError, match="got"):
         TableEncoder().fit(bad)

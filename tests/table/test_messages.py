@@ -108,13 +108,13 @@ CASES = {
     "count, kind": (
         lambda: fit(["a"], min_frequency="2"),
         TypeError,
-        "min_frequency must be an int, a float or None, got '2'",
+        "min_frequency must be None or a number, got '2'",
     ),
     "most": (lambda: fit(["a"], max_categories=0), ValueError, "max_categories must be at least 1, got 0"),
     "most, kind": (
         lambda: fit(["a"], max_categories=True),
         TypeError,
-        "max_categories must be an int or None, got True",
+        "max_categories must be None or an int, got True",
     ),
     "separator": (lambda: CategoricalList(separator=""), ValueError, "separator must not be empty, got ''"),
     # columns
