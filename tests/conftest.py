@@ -1,4 +1,5 @@
-"""What every test shares: drawn examples are the same in every run, plots need no screen."""
+"""What every test shares: drawn examples are the same in every run, plots need no screen, threads do not
+multiply by the number of workers."""
 
 from __future__ import annotations
 
@@ -7,5 +8,6 @@ import os
 from hypothesis import settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("tabembed", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("tabembed")

@@ -17,6 +17,7 @@ EXAMPLES = [f for f in sorted((ROOT / "examples").glob("*.py")) if f.name not in
 def run(example: Path, folder: Path, *arguments: str) -> None:
     environment = os.environ | {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)}
     environment.setdefault("TABEMBED_DATA", str(ROOT / ".data"))
+    environment.setdefault("OMP_NUM_THREADS", "1")
     done = subprocess.run(
         [sys.executable, example, *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
