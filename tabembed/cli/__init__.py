@@ -5,14 +5,13 @@ Nothing heavy is imported until a command runs, so that ``tabembed --help`` answ
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from tabembed.cli.conduct import one_thread, plain_messages
 
 if TYPE_CHECKING:
     import pandas
@@ -56,7 +55,7 @@ def fit(
 
     Rows without a target are left out of the training; in --vectors, which keeps TABLE's rows, they are null.
     """
-    with _plain_messages(), _one_thread():
+    with plain_messages(), one_thread():
         from tabembed import Categorical, TableEmbedder, TableEncoder
         from tabembed.artifact import read_config
         from tabembed.cli.files import check_output, check_parent
@@ -98,7 +97,7 @@ def transform(
     output: Annotated[Output | None, typer.Option(help="Vectors other than those chosen at the fit.")] = None,
 ) -> None:
     """Write the vectors of TABLE's rows, in their order."""
-    with _plain_messages():
+    with plain_messages():
         from tabembed.cli.files import check_output
 
         check_output(out)
@@ -117,7 +116,7 @@ def describe(
     path: Annotated[Path, typer.Argument(help="Folder of a model, or a table.", metavar="MODEL|TABLE")],
 ) -> None:
     """Show the columns of a model, or those that a table would have."""
-    with _plain_messages():
+    with plain_messages():
         from rich.console import Console
 
         from tabembed import TableEncoder
@@ -137,7 +136,7 @@ def run_demo(
     folder: Annotated[Path, typer.Option(help="Folder for the model and the vectors.")] = Path("build/demo"),
 ) -> None:
     """Flights become tensors, vectors and a comparison with what people use today."""
-    with _plain_messages(), _one_thread():
+    with plain_messages(), one_thread():
         from tabembed.cli.demo import run
 
         run(folder)
@@ -171,32 +170,6 @@ def _write_frame(frame: pandas.DataFrame, path: Path) -> None:
 
     write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), path)
     typer.echo(f"wrote {len(frame):,} rows x {frame.shape[1]} columns to {path}")
-
-
-@contextmanager
-def _plain_messages() -> Iterator[None]:
-    """A user's mistake is one line and exit code 2; a warning is one line."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {_line(message)}", err=True)
-        try:
-            yield
-        except (ValueError, TypeError, OSError) as error:
-            typer.echo(f"error: {_line(error)}", err=True)
-            raise typer.Exit(2) from None
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: minibatches are small, and threads that share a busy core wait for each other."""
-    import torch  # noqa: F401 - only pools that are loaded are limited
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        yield
-
-
-def _line(message: object) -> str:
-    return " ".join(str(message).split())
 
 
 def main() -> None:
