@@ -199,7 +199,8 @@ def _plain_text(array: pa.Array) -> pa.Array:
 
 def _nan_to_null(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type) and pa.types.is_floating(array.type.value_type):
-        return _nan_to_null(array.dictionary_decode())
+        values = _nan_to_null(array.dictionary)
+        return pa.DictionaryArray.from_arrays(array.indices, values, ordered=array.type.ordered)
     if not pa.types.is_floating(array.type):
         return array
     nan = pc.is_nan(array)

@@ -30,6 +30,8 @@ def family(kind: pa.DataType) -> str:
         return "times with a zone"
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return "times without a zone"
+    if pa.types.is_time(kind):
+        return "times of day"
     return f"{kind} values"
 
 
@@ -50,12 +52,14 @@ def canonical(array: pa.Array, name: str) -> pa.Array:
                 return array.cast(pa.timestamp("ns", "UTC"))
             case "times without a zone":
                 return array.cast(pa.timestamp("ns"))
+            case "times of day":
+                return array.cast(pa.time64("ns"))
             case "numbers":
                 return _whole(array)
     except pa.ArrowInvalid as error:
         raise ValueError(f"column {name!r}: must fit a category's type ({error})") from None
-    if pa.types.is_null(kind) or pa.types.is_time(kind):
-        return array.cast(pa.time64("ns")) if pa.types.is_time(kind) else array
+    if pa.types.is_null(kind):
+        return array
     raise TypeError(
         f"column {name!r}: must hold text, numbers, booleans or times, got {kind}: cast it to text"
     )
@@ -163,8 +167,7 @@ class Vocabulary:
 
     def _comparable(self, array: pa.Array) -> pa.Array:
         """Python compares numbers of any type exactly; the rest goes by its canonical form."""
-        numeric = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
-        return array if numeric else _plain(canonical(array, self.name))
+        return array if family(array.type) == "numbers" else _plain(canonical(array, self.name))
 
     def _encode_dense(self, array: pa.Array) -> np.ndarray:
         low, table = self._dense  # type: ignore[misc]
