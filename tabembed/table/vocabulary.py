@@ -15,6 +15,9 @@ from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
 _FEW_ROWS = 64
 """Up to here a Python loop is faster than starting Arrow's hash kernels."""
 
+_MANY_VALUES = 65_536
+"""From here on hashing a batch's own values first costs more than hashing the known ones again."""
+
 
 def family(kind: pa.DataType) -> str:
     """What values of an Arrow type can be compared with, in words that a message can use."""
@@ -143,7 +146,10 @@ class Vocabulary:
             return np.array([get(v, UNKNOWN) for v in self._comparable(array).to_pylist()], dtype=np.int64)
         if self._dense is not None and pa.types.is_integer(array.type) and not pa.types.is_uint64(array.type):
             return self._encode_dense(array)
-        encoded = self._comparable(array).dictionary_encode()
+        values = self._comparable(array)
+        if _MANY_VALUES <= len(self) <= len(values) and values.type == _plain_type(self.values.type):
+            return self._encode_at_once(values)
+        encoded = values.dictionary_encode()
         return _spread(self._encode_distinct(encoded.dictionary), encoded)
 
     def decode(self, ids: np.ndarray) -> pa.Array:
@@ -178,10 +184,15 @@ class Vocabulary:
             ids[array.is_null().to_numpy(zero_copy_only=False)] = MISSING
         return ids
 
+    def _encode_at_once(self, values: pa.Array) -> np.ndarray:
+        """With mostly distinct values the rows themselves are looked up: no cost but theirs is saved."""
+        position = pc.index_in(values, value_set=_plain(self.values)).fill_null(UNKNOWN - FIRST_KNOWN)
+        ids = position.to_numpy().astype(np.int64) + FIRST_KNOWN
+        if values.null_count:
+            ids[values.is_null().to_numpy(zero_copy_only=False)] = MISSING
+        return ids
+
     def _encode_distinct(self, values: pa.Array) -> np.ndarray:
-        if values.type == _plain_type(self.values.type) and 4 * len(values) >= len(self):
-            position = pc.index_in(values, value_set=_plain(self.values)).fill_null(UNKNOWN - FIRST_KNOWN)
-            return position.to_numpy().astype(np.int64) + FIRST_KNOWN
         get = self._index.get
         return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
 

@@ -404,3 +404,12 @@ def test_limits_may_be_numbers_of_numpy():
     assert fit(values, min_frequency=np.int64(2)).categories_["x"].tolist() == ["a", "c"]
     assert fit(values, min_frequency=np.float64(0.4)).categories_["x"].tolist() == ["a", "c"]
     assert fit(values, max_categories=np.int32(1)).categories_["x"].tolist() == ["a"]
+
+
+def test_a_large_vocabulary_with_gaps_and_strangers():
+    known = [f"v{i:06d}" for i in range(70_000)]
+    encoder = TableEncoder().fit({"x": known})
+    rows = [*known, "stranger", None] * 2
+    ids = encoder.transform({"x": rows}).ids[:, 0].tolist()
+    assert ids == [*range(3, 70_003), 2, 1] * 2
+    assert encoder.transform({"x": rows[69_998:70_002]}).ids[:, 0].tolist() == [70_001, 70_002, 2, 1]
