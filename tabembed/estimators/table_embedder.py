@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tabembed.batch import TableBatch
 from tabembed.estimators import saved_embedder
 from tabembed.estimators.fingerprint import fingerprint
 from tabembed.schema import FIRST_KNOWN
@@ -70,7 +70,8 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         target_type_: the target type in use.
         classes_: the classes, ``None`` for numbers.
         n_iter_: passes that were made.
-        validation_losses_: loss on the held-out rows after every pass.
+        validation_losses_: loss on the held-out rows before training and after every pass; the
+            pass with the smallest is kept, and the folds of ``fit_transform`` make as many passes.
         n_features_in_: number of columns of the table.
         feature_names_in_: their names, where they had any.
 
@@ -161,8 +162,8 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         batch = self.encoder_.transform(self._check_table(X, reset=False))
         if len(batch) == self.encoder_.schema_.n_rows and fingerprint(batch) == self._fingerprint:
             warnings.warn(
-                "TableEmbedder.transform got the table of the fit: these vectors have seen its target and are not "
-                "out-of-fold. To train a model on them, use fit_transform.",
+                "TableEmbedder.transform got the table of the fit: these vectors have seen its target "
+                "and are not out-of-fold. To train a model on them, use fit_transform.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -246,22 +247,27 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         objective, target = make_objective(y, self.target_type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Before the long work, so that a wrong cv is known at once.
-        splits = make_splits(self.cv, X, y, classes=objective.classes is not None, seed=seed) if out_of_fold else []
+        classes = objective.classes is not None
+        splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold else []
         architecture = self._architecture(objective.n_outputs)
         initial = TableNetwork(encoder.schema_, **architecture, seed=seed)
         network = copy.deepcopy(initial)
         losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
         self.encoder_, self.network_, self._built = encoder, network, architecture
         self.target_type_, self.classes_ = objective.target_type, objective.classes
-        self.validation_losses_, self.n_iter_ = losses, len(losses) or settings.max_iter
+        self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
         self._fingerprint = fingerprint(batch)
         if not out_of_fold:
             return None
 
+        # As many passes as the full fit kept: folds that stop when they like differ in scale.
+        n_passes = losses.index(min(losses)) if losses else settings.max_iter
+
         def fit_fold(fold: int, rows: torch.Tensor) -> TableNetwork:
             network = copy.deepcopy(initial)
             title = f"fold {fold + 1} of {len(splits)}"
-            train(network, batch[rows], target[rows], objective, settings, seed=seed + fold + 1, title=title)
+            own: dict[str, Any] = {"seed": seed + fold + 1, "n_passes": n_passes, "title": title}
+            train(network, batch[rows], target[rows], objective, settings, **own)
             return network
 
         n_aligned = 0 if self.output == "columns" else network.row_dim
@@ -275,8 +281,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        names = ("max_iter", "batch_size", "learning_rate_init", "alpha")
-        names += ("validation_fraction", "n_iter_no_change", "verbose")
+        names = [field.name for field in fields(Settings) if field.name != "device"]
         return Settings(device=device, **{name: getattr(self, name) for name in names})
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:

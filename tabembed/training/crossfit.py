@@ -45,12 +45,14 @@ def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> 
             raise ValueError(f"cv must be at least 2, got {cv}")
         cv = (StratifiedKFold if classes else KFold)(int(cv), shuffle=True, random_state=seed)
     rows = np.arange(len(y))
-    table = rows[:, None] if X is None else X
-    splits = [(rows[train], rows[test]) for train, test in check_cv(cv, y, classifier=classes).split(table, y)]
+    table = X if hasattr(X, "shape") else rows[:, None]
+    pairs = check_cv(cv, y, classifier=classes).split(table, y)
+    splits = [(rows[train], rows[test]) for train, test in pairs]
     tested = np.bincount(np.concatenate([rows[:0], *(test for _, test in splits)]), minlength=len(y))
     if not (tested == 1).all():
         never, often = int((tested == 0).sum()), int((tested > 1).sum())
-        raise ValueError(f"cv must test every row exactly once, got {never} rows never and {often} more than once")
+        got = f"{never} rows never and {often} more than once"
+        raise ValueError(f"cv must test every row exactly once, got {got}")
     return splits
 
 

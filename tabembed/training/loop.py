@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tabembed.batch import Ragged, TableBatch
+from tabembed.batch import TableBatch
 from tabembed.schema import MISSING, UNKNOWN
 from tabembed.training.network import TableNetwork
 from tabembed.training.objective import Objective
@@ -63,6 +63,7 @@ def train(
     settings: Settings,
     *,
     seed: int = 0,
+    n_passes: int | None = None,
     title: str = "fit",
 ) -> list[float]:
     """Train a network in place and leave it in its best state, in evaluation mode.
@@ -78,25 +79,30 @@ def train(
         objective: the loss.
         settings: how to train.
         seed: order of the rows, held-out rows and dropout follow from it.
+        n_passes: stop after so many of the ``max_iter`` passes; nothing is held out then.
         title: shown before the progress bar.
 
-    Returns: loss on the held-out rows after every pass, empty without held-out rows.
+    Returns: loss on the held-out rows before training and after every pass, empty without
+        held-out rows.
     """
     order_generator = torch.Generator().manual_seed(seed)
     batch, target = batch.to(settings.device), target.to(settings.device)
     network.to(settings.device)
-    training, validation = _split(len(batch), settings.validation_fraction, order_generator)
+    fraction = settings.validation_fraction if n_passes is None else 0.0
+    training, validation = _split(len(batch), fraction, order_generator)
     held_out, held_out_target = unseen_to_unknown(batch[validation], batch[training]), target[validation]
     batch, target = _by_rows(batch[training]), target[training]
     _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
     batch_size = settings.rows_per_step(len(batch))
-    steps = math.ceil(len(batch) / batch_size)
-    optimizer = torch.optim.AdamW(network_groups(network, settings.learning_rate_init, settings.alpha), fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps * settings.max_iter))
-    losses: list[float] = []
-    best, best_loss = copy.deepcopy(network.state_dict()), _mean_loss(network, held_out, held_out_target, objective)
-    with _progress(title, settings) as advance:
-        for epoch in range(settings.max_iter):
+    groups = network_groups(network, settings.learning_rate_init, settings.alpha)
+    optimizer = torch.optim.AdamW(groups, fused=True)
+    n_steps = settings.max_iter * math.ceil(len(batch) / batch_size)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, n_steps))
+    losses = [_mean_loss(network, held_out, held_out_target, objective)] if len(held_out) else []
+    best = copy.deepcopy(network.state_dict())
+    passes = range(settings.max_iter if n_passes is None else n_passes)
+    with _progress(title, len(passes), settings.verbose) as advance:
+        for epoch in passes:
             network.train()
             order = torch.randperm(len(batch), generator=order_generator).to(settings.device)
             for rows in order.split(batch_size):
@@ -109,9 +115,10 @@ def train(
             if not len(held_out):
                 continue
             losses.append(_mean_loss(network, held_out, held_out_target, objective))
-            if losses[-1] < best_loss:
-                best, best_loss = copy.deepcopy(network.state_dict()), losses[-1]
-            elif len(losses) - losses.index(min(losses)) > settings.n_iter_no_change:
+            best_pass = losses.index(min(losses))
+            if best_pass == len(losses) - 1:
+                best = copy.deepcopy(network.state_dict())
+            elif len(losses) - 1 - best_pass >= settings.n_iter_no_change:
                 break
     if len(held_out):
         network.load_state_dict(best)
@@ -138,7 +145,10 @@ def unseen_to_unknown(batch: TableBatch, training: TableBatch) -> TableBatch:
     [3, 2, 5]
     """
     columns = [_map_unseen(a, b) for a, b in zip(batch.ids.unbind(1), training.ids.unbind(1), strict=True)]
-    lists = {n: Ragged(_map_unseen(r.ids, training.lists[n].ids), r.offsets, r.missing) for n, r in batch.lists.items()}
+    lists = {
+        name: ragged._replace(ids=_map_unseen(ragged.ids, training.lists[name].ids))
+        for name, ragged in batch.lists.items()
+    }
     return replace(batch, ids=torch.stack(columns, 1) if columns else batch.ids, lists=lists)
 
 
@@ -179,8 +189,6 @@ def _rate(step: int, n_steps: int) -> float:
 
 @torch.no_grad()
 def _mean_loss(network: TableNetwork, batch: TableBatch, target: Tensor, objective: Objective) -> float:
-    if not len(batch):
-        return math.inf
     network.eval()
     return float(objective.loss(network(**batch.tensors()), target))
 
@@ -207,5 +215,5 @@ class _Bar:
         self.progress.stop()
 
 
-def _progress(title: str, settings: Settings) -> AbstractContextManager[Any]:
-    return _Bar(title, settings.max_iter) if settings.verbose else nullcontext(lambda epoch: None)
+def _progress(title: str, n_passes: int, verbose: int) -> AbstractContextManager[Any]:
+    return _Bar(title, n_passes) if verbose else nullcontext(lambda epoch: None)

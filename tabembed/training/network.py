@@ -107,8 +107,9 @@ class TableNetwork(nn.Module):
         """
         vectors = self.embedding.by_column(**tensors) if self._dims() else {}
         numbers = {c.name: tensors["values"][..., i] for i, c in enumerate(self.schema.continuous)}
-        if self.schema.datetime:
-            times = self.embedding.time.position(tensors["times"]).masked_fill(tensors["times"] == MISSING_TIME, 0.5)
+        if self.embedding.time is not None:
+            missing = tensors["times"] == MISSING_TIME
+            times = self.embedding.time.position(tensors["times"]).masked_fill(missing, 0.5)
             numbers |= {c.name: 2 * times[..., i] - 1 for i, c in enumerate(self.schema.datetime)}
         parts = [
             numbers[column.name][..., None] if column.name in numbers else vectors[column.name]

@@ -37,7 +37,8 @@ def _continuous(y: np.ndarray) -> tuple[Objective, Tensor]:
     try:
         y = y.astype(np.float64)
     except ValueError:
-        raise ValueError(f"y must be numbers when target_type='continuous', got {y[:1].tolist()[0]!r}") from None
+        got = y[:1].tolist()[0]
+        raise ValueError(f"y must be numbers when target_type='continuous', got {got!r}") from None
     target = (y - y.mean()) / (y.std() or 1.0)
     objective = Objective("continuous", 1, lambda output, t: F.mse_loss(output[:, 0], t))
     return objective, torch.tensor(target, dtype=torch.float32)
@@ -53,7 +54,8 @@ def _binary(y: np.ndarray) -> tuple[Objective, Tensor]:
 
 def _multiclass(y: np.ndarray) -> tuple[Objective, Tensor]:
     classes, codes = np.unique(y, return_inverse=True)
-    return Objective("multiclass", len(classes), F.cross_entropy, classes), torch.tensor(codes, dtype=torch.int64)
+    objective = Objective("multiclass", len(classes), F.cross_entropy, classes)
+    return objective, torch.tensor(codes, dtype=torch.int64)
 
 
 OBJECTIVES = {"continuous": _continuous, "binary": _binary, "multiclass": _multiclass}

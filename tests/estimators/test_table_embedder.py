@@ -26,7 +26,8 @@ OUTPUTS = ("columns", "row", "both")
 @pytest.mark.parametrize("kind", ["continuous", "binary", "multiclass"])
 def test_every_kind_of_target(table, embedder, kind):
     X, y = table
-    target = {"continuous": y, "binary": y > 0, "multiclass": np.array(["a", "b", "c"])[np.digitize(y, [0, 1])]}
+    classes = np.array(["a", "b", "c"])[np.digitize(y, [0, 1])]
+    target = {"continuous": y, "binary": y > 0, "multiclass": classes}
     vectors = embedder.fit_transform(X, target[kind])
     assert embedder.target_type_ == kind
     assert vectors.dtype == np.float32
@@ -138,6 +139,12 @@ def test_tables_of_every_library(table, fitted):
         assert np.array_equal(fitted.transform(other), expected)
 
 
+def test_a_dict_of_columns_is_cross_fitted_by_rows(table, embedder):
+    X, y = table
+    expected = embedder.fit_transform(X, y)
+    assert np.array_equal(embedder.fit_transform({name: X[name] for name in X}, y), expected)
+
+
 def test_set_output(table, fitted):
     embedder = copy.deepcopy(fitted)
     frame = embedder.set_output(transform="pandas").transform(table[0])
@@ -224,7 +231,7 @@ def test_bad_tables(table, embedder):
         embedder.fit(X.iloc[:0], y[:0])
     with pytest.raises(ValueError, match="column 'city': must be there once"):
         embedder.fit(X[["city", "city"]], y)
-    with pytest.raises(ValueError, match="y must have one value for every row of X, got 239 values for 240 rows"):
+    with pytest.raises(ValueError, match="y must have one value for every row of X, got 239 values"):
         embedder.fit(X, y[:-1])
     embedder.fit(X, y)
     with pytest.raises(ValueError, match="now missing:\n- city"):

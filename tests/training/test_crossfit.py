@@ -27,7 +27,7 @@ def test_splitters_and_iterables_are_taken():
 
 @pytest.mark.parametrize("cv", [ShuffleSplit(5, random_state=0), TimeSeriesSplit(3)])
 def test_every_row_must_be_tested_once(cv):
-    with pytest.raises(ValueError, match="cv must test every row exactly once, got .* rows never and .* more"):
+    with pytest.raises(ValueError, match="cv must test every row exactly once, got .* rows never and"):
         make_splits(cv, None, Y, classes=False, seed=0)
 
 

@@ -38,7 +38,7 @@ def test_an_untrained_network_wins_when_training_only_hurts(problem):
     before = copy.deepcopy(network.state_dict())
     noise = torch.randn(len(target), generator=torch.Generator().manual_seed(1))
     losses = train(network, batch, noise, objective, Settings(learning_rate_init=1.0, n_iter_no_change=2))
-    assert len(losses) <= 3
+    assert len(losses) == 1 + 2
     after = network.state_dict()
     # Only rows of ids that were never seen may differ: they got the unknown id's vector.
     assert all(torch.equal(before[k], after[k]) for k in before if "categorical" not in k)
@@ -48,9 +48,23 @@ def test_stops_after_n_iter_no_change(problem):
     schema, batch, target, objective = problem
     noise = torch.randn(len(target), generator=torch.Generator().manual_seed(1))
     settings = Settings(max_iter=50, learning_rate_init=1.0, n_iter_no_change=4)
-    assert len(train(TableNetwork(schema, 1), batch, noise, objective, settings)) < 50
+    losses = train(TableNetwork(schema, 1), batch, noise, objective, settings)
+    assert len(losses) - 1 - losses.index(min(losses)) == 4
     without = Settings(max_iter=3, validation_fraction=0.0)
     assert train(TableNetwork(schema, 1), batch, noise, objective, without) == []
+
+
+def test_a_given_number_of_passes_is_made_on_all_rows(problem):
+    schema, batch, target, objective = problem
+    stopped, ended = TableNetwork(schema, 1), TableNetwork(schema, 1)
+    settings = Settings(max_iter=4)
+    assert train(stopped, batch, target, objective, settings, n_passes=2) == []
+    train(ended, batch, target, objective, settings, n_passes=4)
+    first = TableNetwork(schema, 1)
+    train(first, batch, target, objective, settings, n_passes=0)
+    errors = [objective.loss(n(**batch.tensors()), target) for n in (first, stopped, ended)]
+    assert errors[0] > errors[1] > errors[2]
+    assert first.head.weight.eq(0).all()
 
 
 def test_seed_alone_decides_and_global_generators_stay(problem):
