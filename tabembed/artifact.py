@@ -33,6 +33,7 @@ _KEYS: dict[str, type] = {
     "config": dict,
     "arrays": dict,
     "sha256": str,
+    "config_sha256": str,
 }
 
 
@@ -125,7 +126,10 @@ def read(
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != content["sha256"]:
             raise _error(folder, f"sha256 of {MODEL} must be {content['sha256']:.64}, got {found}")
-        return content["config"], load_file(folder / MODEL)
+        arrays = load_file(folder / MODEL)
+        if _digest(content) != content["config_sha256"]:
+            raise _error(folder, f"{CONFIG} must be as it was written, got a changed one")
+        return content["config"], arrays
     except FileNotFoundError:
         raise _error(folder, f"{MODEL} must be there, got a folder without it") from None
     except (OSError, SafetensorError) as error:
@@ -158,6 +162,7 @@ def _write_files(folder: Path, class_name: str, config: dict, arrays: dict[str, 
         "config": config,
     }
     try:
+        content["config_sha256"] = _digest(content)
         text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise ValueError(f"config must be plain JSON with finite numbers, got {error}") from None
@@ -166,6 +171,12 @@ def _write_files(folder: Path, class_name: str, config: dict, arrays: dict[str, 
         file.flush()
         os.fsync(file.fileno())
     shutil.copymode(folder / CONFIG, folder / MODEL)  # safetensors leaves it readable by its owner alone
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Hash of what the config says, however its JSON is laid out."""
+    said = {key: value for key, value in content.items() if key != "config_sha256"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _put_in_place(beside: Path, target: Path) -> None:

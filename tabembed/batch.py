@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -94,7 +94,10 @@ class TableBatch:
     def __getitem__(self, index: Index) -> TableBatch:
         """Rows by a slice, a boolean mask, or int64 positions; always a batch."""
         if isinstance(index, int):
-            raise TypeError(f"TableBatch must be indexed by a slice, a mask or positions, got {index}")
+            raise TypeError(
+                f"TableBatch must be indexed by a slice, a mask or positions, got {index}; "
+                "in a DataLoader use sampler=BatchSampler(...) and batch_size=None"
+            )
         if not isinstance(index, slice):
             index = torch.as_tensor(index, device=self.ids.device)
             index = index.long() if index.numel() == 0 and index.dtype != torch.bool else index
@@ -131,7 +134,3 @@ class TableBatch:
         if self.lists:
             arguments["lists"] = dict(self.lists)
         return arguments
-
-    def with_ids(self, ids: Tensor) -> TableBatch:
-        """The same rows with other categorical ids."""
-        return replace(self, ids=ids)

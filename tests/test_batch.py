@@ -173,12 +173,6 @@ def test_pinned_memory(batch):
     same_rows(pinned.to("cuda", non_blocking=True).to("cpu"), batch, range(5))
 
 
-def test_with_ids_changes_the_ids_alone(batch):
-    changed = batch.with_ids(batch.ids + 1)
-    assert changed.ids.equal(batch.ids + 1)
-    assert changed.values is batch.values
-
-
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
 def test_copies_are_equal(batch, way):
     same_rows(way(batch), batch, range(5))

@@ -275,3 +275,51 @@ def test_demo(tmp_path: Path) -> None:
     assert {"column", "category", "count", "kind", "e0"} <= set(
         pd.read_parquet(tmp_path / "demo/embeddings.parquet")
     )
+
+
+def test_codes_keep_their_zeros_and_large_ids_their_digits(tmp_path):
+    (tmp_path / "t.csv").write_text("zip,y\n" + "007,1.5\n7,2.5\n" * 30)
+    fit = CliRunner().invoke(
+        app,
+        ["fit", str(tmp_path / "t.csv"), "--target", "y", "--categorical", "zip", "-o", str(tmp_path / "m")],
+    )
+    assert fit.exit_code == 0, fit.output
+    assert sorted(tabembed.load(tmp_path / "m").encoder_.categories_["zip"]) == ["007", "7"]
+    out = tmp_path / "v.parquet"
+    (tmp_path / "new.csv").write_text("zip\n007\n7\n")
+    assert (
+        CliRunner()
+        .invoke(app, ["transform", str(tmp_path / "m"), str(tmp_path / "new.csv"), "-o", str(out)])
+        .exit_code
+        == 0
+    )
+    ids = pa.table({"id": pa.array([2**53, 2**53 + 1, None] * 20), "y": [1.0, 2.0, 3.0] * 20})
+    parquet.write_table(ids, tmp_path / "ids.parquet")
+    fit = CliRunner().invoke(
+        app,
+        [
+            "fit",
+            str(tmp_path / "ids.parquet"),
+            "--target",
+            "y",
+            "--categorical",
+            "id",
+            "-o",
+            str(tmp_path / "n"),
+        ],
+    )
+    assert fit.exit_code == 0, fit.output
+    assert tabembed.load(tmp_path / "n").encoder_.categories_["id"].tolist() == [2**53, 2**53 + 1]
+
+
+def test_one_path_in_two_roles_is_refused(tmp_path):
+    source = tmp_path / "t.parquet"
+    parquet.write_table(make_table(), source)
+    before = source.read_bytes()
+    both = str(tmp_path / "same.parquet")
+    for options in (["-o", both, "--vectors", both], ["-o", str(tmp_path / "m"), "--vectors", str(source)]):
+        done = CliRunner().invoke(app, ["fit", str(source), "--target", "sold", *options])
+        assert done.exit_code == 2
+        assert "must be another path than" in done.output
+    assert source.read_bytes() == before
+    assert os.listdir(tmp_path) == ["t.parquet"]

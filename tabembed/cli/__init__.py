@@ -5,6 +5,7 @@ Nothing heavy is imported until a command runs, so that ``tabembed --help`` answ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,12 +44,16 @@ TableFile = Annotated[Path, typer.Argument(help="A .csv, .parquet, .arrow or .fe
 def fit(
     table: TableFile,
     target: Annotated[str, typer.Option(help="Column to predict.")],
-    model: Annotated[Path, typer.Option("--model", "-o", help="Folder to save the model in.")],
+    model: Annotated[
+        Path, typer.Option("--model", "-o", help="Folder to save the model in; a model there is replaced.")
+    ],
     vectors: Annotated[Path | None, typer.Option(help="File for the out-of-fold vectors.")] = None,
     output: Annotated[Output, typer.Option(help="Vectors per column, per row, or both.")] = Output.columns,
     target_type: Annotated[TargetType, typer.Option(help="What the target is.")] = TargetType.auto,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Column of names; may be repeated.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="Column of names or codes, text in a CSV; may be repeated.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
 ) -> None:
     """Train an embedder on TABLE and save it.
@@ -58,14 +63,17 @@ def fit(
     with plain_messages(), one_thread():
         from tabembed import Categorical, TableEmbedder, TableEncoder
         from tabembed.artifact import read_config
-        from tabembed.cli.files import check_output, check_parent
+        from tabembed.cli.files import check_apart, check_output, check_parent
 
         check_parent(model)
+        check_apart({"TABLE": table, "--model": model, "--vectors": vectors})
         if model.exists():
             read_config(model, classes=["TableEmbedder", "TableEncoder"])  # only a model may be replaced
         if vectors is not None:
             check_output(vectors)
-        frame = _read_frame(table, needs=[target, *(drop or []), *(categorical or [])])
+        frame = _read_frame(
+            table, needs=[target, *(drop or []), *(categorical or [])], text=categorical or []
+        )
         known = frame[target].notna()
         if not known.any():
             raise ValueError(f"column {target!r}: must have a value in at least one row of {table}")
@@ -98,15 +106,21 @@ def transform(
 ) -> None:
     """Write the vectors of TABLE's rows, in their order."""
     with plain_messages():
-        from tabembed.cli.files import check_output
+        from tabembed.cli.files import check_apart, check_output
 
         check_output(out)
+        check_apart({"TABLE": table, "MODEL": model, "--out": out})
         embedder = _load(model)
         if not hasattr(embedder, "transform") or not hasattr(embedder, "set_output"):
             raise ValueError(f"{model}: must hold a TableEmbedder, got a {type(embedder).__name__}")
         if output is not None:
             embedder.set_params(output=output.value)
-        frame = _read_frame(table, needs=list(embedder.feature_names_in_))
+        text = [
+            name
+            for name, values in embedder.encoder_.categories_.items()
+            if all(isinstance(v, str) for v in values)
+        ]
+        frame = _read_frame(table, needs=list(embedder.feature_names_in_), text=text)
         vectors = embedder.set_output(transform="pandas").transform(frame[list(embedder.feature_names_in_)])
         _write_frame(vectors, out)
 
@@ -122,13 +136,13 @@ def describe(
         from tabembed import TableEncoder
         from tabembed.cli.report import column_table
 
-        known = _load(path) if path.is_dir() else TableEncoder().fit(_read_frame(path))
+        known = _load(path) if path.is_dir() or not path.suffix else TableEncoder().fit(_read_frame(path))
         encoder: Any = getattr(known, "encoder_", known)
         network = getattr(known, "network_", None)
-        widths = None if network is None else network.embedding.embedding_dims()
+        widths = None if network is None else network.column_widths()
         kind = type(known).__name__ if path.is_dir() else "table"
         typer.echo(f"{path}: {kind}, {encoder.schema_.n_rows:,} rows")
-        Console().print(column_table(encoder.schema_, widths))
+        Console().print(column_table(encoder, widths))
 
 
 @app.command("demo")
@@ -150,17 +164,18 @@ def _load(path: Path) -> Any:
     return tabembed.load(path)
 
 
-def _read_frame(path: Path, needs: list[str] | None = None) -> pandas.DataFrame:
+def _read_frame(path: Path, needs: list[str] | None = None, text: Sequence[str] = ()) -> pandas.DataFrame:
     from tabembed.cli.files import read_table
+    from tabembed.table.frame import to_pandas
 
-    table = read_table(path)
+    table = read_table(path, text)
     for name in needs or []:
         if name not in table.column_names:
             raise ValueError(f"column {name!r}: not in {path}, which has {table.column_names}")
     twice = {name for name in table.column_names if table.column_names.count(name) > 1}
     if twice:
         raise ValueError(f"column {min(twice)!r}: given twice in {path}")
-    return table.to_pandas()
+    return to_pandas({name: table[name].combine_chunks() for name in table.column_names})
 
 
 def _write_frame(frame: pandas.DataFrame, path: Path) -> None:

@@ -49,7 +49,7 @@ def run(folder: Path) -> None:
         embedder, vectors = _tabembed(train, y, test)
     batch = embedder.encoder_.transform(test)
     console.print("\nThe columns, all known before departure, and the width of their trained vectors")
-    console.print(column_table(embedder.encoder_.schema_, embedder.network_.embedding.embedding_dims()))
+    console.print(column_table(embedder.encoder_, embedder.network_.column_widths()))
     console.print(
         "The test flights as tensors: "
         + ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in batch.tensors().items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,17 @@ def check_output(path: Path) -> None:
         raise ValueError(f"{path}: must be a file, got a folder")
 
 
+def check_apart(paths: Mapping[str, Path | None]) -> None:
+    """Refuse one path in two roles: a result would overwrite what it comes from, or another result.
+
+    Raises: ValueError naming both roles.
+    """
+    roles: dict[Path, str] = {}
+    for role, path in paths.items():
+        if path is not None and roles.setdefault(path.resolve(), role) != role:
+            raise ValueError(f"{role} must be another path than {roles[path.resolve()]}, got {path} for both")
+
+
 def check_parent(path: Path) -> None:
     """Refuse a path whose folder is not there.
 
@@ -45,11 +56,12 @@ def check_parent(path: Path) -> None:
         raise ValueError(f"{path}: must be in a folder that exists, got {parent}")
 
 
-def read_table(path: Path) -> pyarrow.Table:
+def read_table(path: Path, text: Sequence[str] = ()) -> pyarrow.Table:
     """Read a CSV, parquet, Arrow or feather file, chosen by its suffix.
 
     Args:
         path: the file. In a CSV file an empty cell is missing, in columns of text too.
+        text: columns that a CSV file's digits stay text in, so that 007 keeps its zeros.
 
     Raises: ValueError when the file is absent, empty of columns, truncated, or not what its suffix says.
     """
@@ -59,7 +71,7 @@ def read_table(path: Path) -> pyarrow.Table:
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     try:
-        table = read(path)
+        table = _read_csv(path, text) if read is _read_csv else read(path)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read as {path.suffix.lower()[1:]}: {error}") from error
     if table.num_columns == 0:
@@ -77,7 +89,7 @@ def write_table(table: pyarrow.Table, path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _read_csv(path: Path) -> pyarrow.Table:
+def _read_csv(path: Path, text: Sequence[str] = ()) -> pyarrow.Table:
     import pyarrow
     from pyarrow import csv
 
@@ -86,7 +98,9 @@ def _read_csv(path: Path) -> pyarrow.Table:
     table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=block),
-        convert_options=csv.ConvertOptions(strings_can_be_null=True),
+        convert_options=csv.ConvertOptions(
+            strings_can_be_null=True, column_types={name: pyarrow.string() for name in text}
+        ),
     )
     for field in table.schema:
         if pyarrow.types.is_binary(field.type):  # what Arrow makes of bytes that are no UTF-8

@@ -45,12 +45,12 @@ def load(cls: Any, path: Any) -> Any:
     """Read the folder of an embedder of class ``cls``."""
     config, arrays = artifact.read(path, [cls.__name__])
     try:
-        params = {name: _from_json(value) for name, value in config["params"].items()}
+        params = {name: _from_json(name, value) for name, value in config["params"].items()}
         embedder = cls(**params)
         embedder.encoder_ = TableEncoder.from_artifact(config["encoder"], _part(arrays, "encoder."))
         if not config["default_encoder"]:
             embedder.encoder = clone(embedder.encoder_)
-        embedder._built = {name: _from_json(value) for name, value in config["built"].items()}
+        embedder._built = {name: _from_json(name, value) for name, value in config["built"].items()}
         embedder.network_ = rebuild(embedder.encoder_.schema_, embedder._built, _part(arrays, "network."))
         embedder.classes_ = None if config["classes"] is None else np.array(config["classes"])
         if config["feature_names_in"] is not None:
@@ -94,8 +94,8 @@ def _to_json(name: str, value: Any) -> Any:
         raise ValueError(f"{name} must be plain numbers or text to be saved, got {value!r}") from None
 
 
-def _from_json(value: Any) -> Any:
-    if isinstance(value, dict) and "numeric" in value:
+def _from_json(name: str, value: Any) -> Any:
+    if name == "numeric" and value is not None:
         maker = getattr(tabembed.nn, _allowed(value["numeric"])).from_columns
         return partial(maker, **value["keywords"]) if value["keywords"] else maker
     return tuple(value) if isinstance(value, list) else value

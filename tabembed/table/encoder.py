@@ -218,7 +218,9 @@ class TableEncoder(BaseEstimator):
                 name = column["name"]
                 fitted[name] = FITTED[column["fitted"]].from_artifact(name, column["config"], own)
             encoder._set_fitted(fitted, config["n_rows"], config["names"], config["named"])
-        except (KeyError, TypeError, AttributeError) as error:
+        except ArtifactError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ArtifactError(f"the saved encoder is damaged ({error!r})") from None
         return encoder
 

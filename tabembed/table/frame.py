@@ -78,13 +78,9 @@ def _open(table: Any) -> Frame:
     library = type(table).__module__.partition(".")[0]
     if library == "pandas" and hasattr(table, "columns"):
         return _open_pandas(table)
-    if library == "polars" and not hasattr(table, "__arrow_c_stream__"):
-        raise TypeError(
-            f"table must be in memory, got a polars {type(table).__name__}: call .collect() first"
-        )
-    if hasattr(table, "__arrow_c_stream__") and not (
-        library in ("pandas", "polars") and not hasattr(table, "columns")
-    ):
+    if library == "polars":
+        return _open_polars(table)
+    if hasattr(table, "__arrow_c_stream__") and library != "pandas":
         return _open_arrow(table if isinstance(table, pa.Table) else pa.table(table))
     if isinstance(table, pa.RecordBatch):
         return _open_arrow(pa.Table.from_batches([table]))
@@ -95,6 +91,20 @@ def _open(table: Any) -> Frame:
 
 def _open_arrow(table: pa.Table) -> Frame:
     return Frame(tuple(table.column_names), table.num_rows, True, table.column)
+
+
+def _open_polars(table: Any) -> Frame:
+    if not hasattr(table, "get_columns"):
+        kind = type(table).__name__
+        raise TypeError(
+            f"table must be a frame in memory, got a polars {kind}: call .collect() or .to_frame() first"
+        )
+    columns = (
+        table.get_columns()
+    )  # one by one, so that a type that Arrow lacks is an error of its column alone
+    return Frame(
+        tuple(table.columns), table.height, True, lambda position: pa.chunked_array(columns[position])
+    )
 
 
 def _open_pandas(table: Any) -> Frame:
@@ -139,7 +149,17 @@ def _pandas_column(column: Any) -> Any:
     """A series or one of pandas' own arrays."""
     if column.dtype == object:
         return _object_column(column.to_numpy())
-    return pa.array(getattr(column, "array", column), from_pandas=True)
+    values = getattr(column, "array", column)
+    if isinstance(column.dtype, np.dtype) or hasattr(values, "sp_values"):
+        return _numpy_column(np.asarray(values))
+    return pa.array(values, from_pandas=True)
+
+
+def _numpy_column(values: np.ndarray) -> Any:
+    if values.dtype == np.longdouble and values.dtype != np.float64:
+        values = values.astype(np.float64)
+    native = values.astype(values.dtype.newbyteorder("="), copy=False)
+    return pa.array(np.ascontiguousarray(native), from_pandas=True)
 
 
 def _array_column(values: Any) -> Any:
@@ -148,7 +168,7 @@ def _array_column(values: Any) -> Any:
     if type(values).__module__.partition(".")[0] == "pandas":
         return _pandas_column(values)
     if isinstance(values, np.ndarray) and values.dtype != object:
-        return pa.array(np.ascontiguousarray(values), from_pandas=True)
+        return _numpy_column(values)
     return _object_column(values)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tabembed.artifact import ArtifactError
 from tabembed.schema import ContinuousColumn
 from tabembed.table.scaler import SCALERS, check_scaler
 from tabembed.table.sketch import Sketch
@@ -180,6 +181,8 @@ class NumberEncoder:
         """Rebuild what ``to_artifact`` gave."""
         fields = {key: value for key, value in config.items() if key not in ("scaler", "name")}
         column = ContinuousColumn(name, quantiles=tuple(arrays["quantiles"].tolist()), **fields)
+        if config["scaler"] not in SCALERS or not column.scale > 0:
+            raise ArtifactError(f"column {name!r}: the saved scaler is damaged, got {config['scaler']!r}")
         return cls(column, config["scaler"])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import torch
 
 from tabembed.schema import ContinuousColumn
 
@@ -57,12 +57,12 @@ def _to_normal(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
         upper = np.interp(x, quantiles, levels)
         lower = -np.interp(-x, -quantiles[::-1], -levels[::-1])  # equal quantiles: the middle of their levels
         level = np.nan_to_num((upper + lower) / 2, nan=0.5)  # quantiles closer than floats can tell
-    return ndtri(np.clip(level, _TAIL, 1 - _TAIL))
+    return torch.special.ndtri(torch.from_numpy(np.clip(level, _TAIL, 1 - _TAIL))).numpy()
 
 
 def _from_normal(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
     quantiles, levels = _grid(column)
-    return np.interp(ndtr(z), levels, quantiles)
+    return np.interp(torch.special.ndtr(torch.from_numpy(z)).numpy(), levels, quantiles)
 
 
 def _as_it_is(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:

@@ -60,7 +60,9 @@ def canonical(array: pa.Array, name: str) -> pa.Array:
             case "numbers":
                 return _whole(array)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"column {name!r}: must fit a category's type ({error})") from None
+        raise ValueError(
+            f"column {name!r}: must fit a category's type, or be cast to text, got {kind} ({error})"
+        ) from None
     if pa.types.is_null(kind):
         return array
     raise TypeError(
@@ -211,6 +213,8 @@ class Vocabulary:
             size = int(ends[-1])
             text = np.frombuffer(data, np.uint8, size) if data and size else np.zeros(0, np.uint8)
             return kind, {"offsets": ends.copy(), "bytes": text.copy()}
+        if pa.types.is_null(values.type):
+            return kind, {}
         flat = _plain(values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values)
         return kind, {"values": flat.to_numpy(zero_copy_only=False).copy()}
 
@@ -227,6 +231,8 @@ class Vocabulary:
                     raise pa.ArrowInvalid("the last offset is not the number of bytes")
                 values = pa.Array.from_buffers(pa.large_string(), len(arrays["offsets"]) - 1, buffers)
                 values.validate(full=True)
+            elif kind == "null":
+                values = pa.nulls(0)
             else:
                 values = pa.array(arrays["values"]).cast(_TYPES[kind])
         except (pa.ArrowInvalid, KeyError, IndexError, ValueError) as error:

@@ -78,17 +78,16 @@ def cross_fit(
     Shape:
         - output: ``(n_rows, n_vectors)`` float32
     """
-    everything = vectors(full, batch)
-    result = np.empty_like(everything)
-    split_at = everything.shape[1] - n_aligned
+    parts, order = [], np.concatenate([test for _, test in splits])
     for fold, (train, test) in enumerate(splits):
         network = fit(fold, torch.from_numpy(train))
-        mine = vectors(network, batch)
-        result[test] = mine[test]
+        part = vectors(network, batch[torch.from_numpy(test)])
         if n_aligned:
-            move = ridge_map(mine[train, split_at:], everything[train, split_at:])
-            result[test, split_at:] = move(mine[test, split_at:])
-    return result
+            rows, aligned = batch[torch.from_numpy(train)], slice(part.shape[1] - n_aligned, None)
+            move = ridge_map(vectors(network, rows)[:, aligned], vectors(full, rows)[:, aligned])
+            part[:, aligned] = move(part[:, aligned])
+        parts.append(part)
+    return np.concatenate(parts)[np.argsort(order)]
 
 
 def ridge_map(source: np.ndarray, goal: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

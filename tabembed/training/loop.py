@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tabembed._checks import check_integer, check_probability, check_real
 from tabembed.batch import TableBatch
 from tabembed.schema import MISSING, UNKNOWN
 from tabembed.training.network import TableNetwork
@@ -34,15 +35,17 @@ class Settings:
     verbose: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("max_iter", "batch_size", "n_iter_no_change"):
-            if getattr(self, name) != "auto" and not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not self.learning_rate_init > 0:
+        check_integer(max_iter=self.max_iter, n_iter_no_change=self.n_iter_no_change)
+        if self.batch_size != "auto":
+            check_integer(batch_size=self.batch_size)
+        check_real(alpha=self.alpha, learning_rate_init=self.learning_rate_init)
+        if self.learning_rate_init == 0:
             raise ValueError(f"learning_rate_init must be positive, got {self.learning_rate_init}")
-        if not self.alpha >= 0:
-            raise ValueError(f"alpha must not be negative, got {self.alpha}")
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must be in [0, 1), got {self.validation_fraction}")
+        check_probability(validation_fraction=self.validation_fraction)
+        try:
+            torch.device(self.device)
+        except (RuntimeError, TypeError):
+            raise ValueError(f"device must be 'auto' or a device of PyTorch, got {self.device!r}") from None
 
     def rows_per_step(self, n_rows: int) -> int:
         """Rows in a minibatch; ``"auto"`` makes about 128 steps a pass, of 16 to 1024 rows.
@@ -172,6 +175,7 @@ def _split(n_rows: int, fraction: float, generator: torch.Generator) -> tuple[Te
     """Rows to train on and rows to hold out; too few rows are all trained on."""
     order = torch.randperm(n_rows, generator=generator)
     n_held_out = round(fraction * n_rows)
+    n_held_out = n_held_out if n_held_out < n_rows else 0
     return order[n_held_out:].sort().values, order[:n_held_out].sort().values
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
 from tabembed.nn import TableEmbedding
 from tabembed.nn.dropout import Dropout
@@ -74,6 +75,9 @@ class TableNetwork(nn.Module):
         numeric: Any = None,
         seed: int = 0,
     ) -> None:
+        if not isinstance(hidden_layer_sizes, Sequence) or isinstance(hidden_layer_sizes, str):
+            raise TypeError(f"hidden_layer_sizes must be a sequence of widths, got {hidden_layer_sizes!r}")
+        check_integer(**{f"hidden_layer_sizes[{i}]": size for i, size in enumerate(hidden_layer_sizes)})
         super().__init__()
         self.schema = schema
         self.embedding = TableEmbedding(
@@ -132,6 +136,11 @@ class TableNetwork(nn.Module):
                 taken.add(name)
                 names.append(name)
         return names
+
+    def column_widths(self) -> dict[str, int]:
+        """How many entries of ``columns`` belong to every column."""
+        dims = self._dims()
+        return {column.name: dims.get(column.name, 1) for column in self.schema.columns}
 
     def _dims(self) -> dict[str, int]:
         dims = self.embedding.embedding_dims()

@@ -39,6 +39,7 @@ def _continuous(y: np.ndarray) -> tuple[Objective, Tensor]:
     except ValueError:
         got = y[:1].tolist()[0]
         raise ValueError(f"y must be numbers when target_type='continuous', got {got!r}") from None
+    y = y / (np.abs(y).max() or 1.0)  # so that no square leaves the range of float64
     target = (y - y.mean()) / (y.std() or 1.0)
     objective = Objective("continuous", 1, lambda output, t: F.mse_loss(output[:, 0], t))
     return objective, torch.tensor(target, dtype=torch.float32)

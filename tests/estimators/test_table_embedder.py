@@ -65,7 +65,8 @@ def test_fit_transform_is_out_of_fold(table, embedder):
     learned = ["e" in name.removeprefix("when") for name in embedder.get_feature_names_out()]
     assert not np.allclose(out_of_fold[:, learned], embedder.transform(X)[:, learned], atol=1e-4)
     # The target of a tested row cannot reach its own vectors except through the map to the full fit.
-    embedder.output, embedder.cv = "columns", KFold(2)
+    # Without rows held out the full fit does not choose the number of passes either.
+    embedder.output, embedder.cv, embedder.validation_fraction = "columns", KFold(2), 0.0
     before = embedder.fit_transform(X, y)
     changed = y.copy()
     changed[: len(y) // 2] = y[: len(y) // 2][::-1]

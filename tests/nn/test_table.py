@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import reference
 import rtdl_num_embeddings
@@ -107,7 +109,7 @@ def test_padding_is_zero_and_missing_is_trained():
 def test_unknown_dropout_trains_the_unknown_row_and_rests_outside_training():
     net = TableEmbedding(TAGS, unknown_dropout=0.5)
     batch = batch_of(TAGS, 200)
-    known = batch.with_ids(batch.ids.clamp(min=3)).tensors()
+    known = replace(batch, ids=batch.ids.clamp(min=3)).tensors()
     known["lists"]["tags"] = known["lists"]["tags"]._replace(ids=known["lists"]["tags"].ids.clamp(min=3))
     net.eval()(**known).sum().backward()
     assert not net.weight("city").grad[UNKNOWN].any()
@@ -226,7 +228,7 @@ def test_learns():
 def test_id_out_of_range_names_the_column():
     batch = batch_of(TAGS)
     with pytest.raises(ValueError, match="column 'city': ids must be from 0 to 6, got 7"):
-        TableEmbedding(TAGS)(**batch.with_ids(batch.ids + 7 - batch.ids.max()).tensors())
+        TableEmbedding(TAGS)(**replace(batch, ids=batch.ids + 7 - batch.ids.max()).tensors())
     tensors = batch.tensors()
     tensors["lists"]["tags"] = tensors["lists"]["tags"]._replace(ids=tensors["lists"]["tags"].ids - 9)
     with pytest.raises(ValueError, match="column 'tags': ids must be from 0 to 5, got -"):

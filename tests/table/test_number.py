@@ -366,3 +366,31 @@ def test_a_duration_beyond_nanoseconds_is_a_number_or_a_clear_error():
 def test_periods_are_not_read_as_their_ordinals():
     with pytest.raises(TypeError, match=r"column 'x': .*got"):
         TableEncoder().fit(pd.DataFrame({"x": pd.period_range("2024-01", periods=3, freq="M")}))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1, 2, 4], dtype=">i4"),
+        np.array([1, 2, 4], dtype=">f8"),
+        np.array([1, 2, 4], dtype=np.longdouble),
+        pd.arrays.SparseArray([1.0, 2.0, 4.0]),
+    ],
+    ids=["big-endian int", "big-endian float", "long double", "sparse"],
+)
+def test_numbers_in_unusual_memory(values):
+    plain = TableEncoder().fit({"x": [1.0, 2.0, 4.0]})
+    for table in ({"x": values}, pd.DataFrame({"x": values})):
+        assert TableEncoder().fit(table).schema_ == plain.schema_
+        assert (
+            plain.transform(table).values.tolist() == plain.transform({"x": [1.0, 2.0, 4.0]}).values.tolist()
+        )
+
+
+def test_a_type_that_arrow_lacks_is_an_error_of_its_column():
+    import polars as pl
+
+    table = pl.DataFrame({"x": [1, 2], "wide": pl.Series([1, 2], dtype=pl.Int128)})
+    assert TableEncoder({"wide": "drop"}).fit(table).kinds_ == {"x": "continuous"}
+    with pytest.raises(TypeError, match="column 'wide': "):
+        TableEncoder().fit(table)

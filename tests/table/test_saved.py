@@ -185,3 +185,19 @@ def test_an_interrupted_save_leaves_nothing(encoder, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk is full"):
         encoder.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+def test_a_column_without_a_value_is_saved(tmp_path):
+    with pytest.warns(UserWarning, match="column 'empty'"):
+        encoder = TableEncoder().fit({"empty": [None, None], "x": [1.0, 2.0]})
+    encoder.save(tmp_path / "model")
+    again = TableEncoder.load(tmp_path / "model")
+    assert again.transform({"empty": [None, "a"], "x": [1.0, 2.0]}).ids.tolist() == [[1], [2]]
+
+
+def test_a_changed_config_is_refused(tmp_path):
+    TableEncoder().fit({"x": [1.0, 2.0]}).save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(config.read_text().replace('"mean": 1.5', '"mean": 2.5'))
+    with pytest.raises(ArtifactError, match="must be as it was written"):
+        TableEncoder.load(tmp_path / "model")

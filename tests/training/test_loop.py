@@ -109,8 +109,8 @@ def test_every_parameter_is_in_one_group(problem):
         ("batch_size", 0, "batch_size must be at least 1, got 0"),
         ("n_iter_no_change", 0, "n_iter_no_change must be at least 1, got 0"),
         ("learning_rate_init", 0.0, "learning_rate_init must be positive, got 0.0"),
-        ("alpha", -1, "alpha must not be negative, got -1"),
-        ("validation_fraction", 1.0, r"validation_fraction must be in \[0, 1\), got 1.0"),
+        ("alpha", -1, "alpha must be finite and at least 0, got -1"),
+        ("validation_fraction", 1.0, r"validation_fraction must be at least 0 and below 1, got 1.0"),
     ],
 )
 def test_settings_are_checked(argument, value, message):

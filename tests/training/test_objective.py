@@ -76,3 +76,10 @@ def test_bad_targets(y, error, message):
 def test_target_types_that_do_not_fit(y, target_type, message):
     with pytest.raises(ValueError, match=message):
         make_objective(y, target_type)
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-300, 1e300])
+def test_the_unit_of_a_target_does_not_matter(unit):
+    y = np.random.default_rng(0).normal(size=50)
+    plain, scaled = (make_objective(values, "continuous")[1].numpy() for values in (y, y * unit))
+    np.testing.assert_allclose(scaled, plain, atol=1e-6)
