@@ -48,7 +48,7 @@ def run(folder: Path) -> None:
     with console.status("training on the whole and on the folds"):
         embedder, vectors = _tabembed(train, y, test)
     batch = embedder.encoder_.transform(test)
-    console.print("\nThe columns, all known before departure, and the width of their trained vectors")
+    console.print("\nThe columns, all known before departure, and the width of their vectors")
     console.print(column_table(embedder.encoder_, embedder.network_.column_widths()))
     console.print(
         "The test flights as tensors: "

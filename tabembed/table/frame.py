@@ -95,10 +95,8 @@ def _open_arrow(table: pa.Table) -> Frame:
 
 def _open_polars(table: Any) -> Frame:
     if not hasattr(table, "get_columns"):
-        kind = type(table).__name__
-        raise TypeError(
-            f"table must be a frame in memory, got a polars {kind}: call .collect() or .to_frame() first"
-        )
+        call = ".collect()" if hasattr(table, "collect") else ".to_frame()"
+        raise TypeError(f"table must be a frame, got a polars {type(table).__name__}: call {call} first")
     columns = (
         table.get_columns()
     )  # one by one, so that a type that Arrow lacks is an error of its column alone
