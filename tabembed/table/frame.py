@@ -221,8 +221,9 @@ def _nan_to_null(array: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(array.indices, values, ordered=array.type.ordered)
     if not pa.types.is_floating(array.type):
         return array
-    nan = pc.is_nan(array)
-    return pc.if_else(nan, None, array) if pc.any(nan).as_py() else array
+    if not np.isnan(array.to_numpy(zero_copy_only=False)).any():
+        return array
+    return pc.if_else(pc.is_nan(array), None, array)
 
 
 def to_pandas(columns: dict[str, pa.Array]) -> Any:

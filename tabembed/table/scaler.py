@@ -24,11 +24,16 @@ class Scaler:
     robust: bool
 
 
-def _linear(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+def _bounded(x: np.ndarray, column: ContinuousColumn, bound: float) -> np.ndarray:
     with np.errstate(over="ignore"):
         z = x - column.centre
         z /= column.scale
-    return np.clip(z, -_FLOAT32_MAX, _FLOAT32_MAX, out=z)
+    np.minimum(z, bound, out=z)
+    return np.maximum(z, -bound, out=z)
+
+
+def _linear(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
+    return _bounded(x, column, _FLOAT32_MAX)
 
 
 def _unlinear(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
@@ -36,8 +41,7 @@ def _unlinear(z: np.ndarray, column: ContinuousColumn) -> np.ndarray:
 
 
 def _squash(x: np.ndarray, column: ContinuousColumn) -> np.ndarray:
-    z = _linear(x, column)
-    z = np.clip(z, -1e15, 1e15, out=z).astype(np.float32)  # bounded, so that its square is finite
+    z = _bounded(x, column, 1e15).astype(np.float32)  # bounded, so that its square is finite
     root = z / np.float32(SQUASH_LIMIT)
     root *= root
     root += 1

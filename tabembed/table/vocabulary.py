@@ -15,6 +15,9 @@ from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
 _FEW_ROWS = 64
 """Up to here a Python loop is faster than starting Arrow's hash kernels."""
 
+_AS_THEY_ARE = ("text", "numbers", "booleans")
+"""Families whose values Python compares rightly whatever Arrow type they come in."""
+_MANY_TIMES = 16
 _MANY_VALUES = 65_536
 """From here on hashing a batch's own values first costs more than hashing the known ones again."""
 
@@ -112,6 +115,11 @@ class Vocabulary:
         return {"values": self.values, "name": self.name}  # indexes are built again where they are needed
 
     @cached_property
+    def family(self) -> str:
+        """What the known values can be compared with."""
+        return family(self.values.type)
+
+    @cached_property
     def _index(self) -> dict[Any, int]:
         """Python's equality is exact across int, float and Decimal; Arrow's hash tables are per type."""
         index = dict(
@@ -145,11 +153,13 @@ class Vocabulary:
             return _spread(self.encode(array.dictionary), array)
         if len(array) <= _FEW_ROWS:
             get = self._index.get
-            return np.array([get(v, UNKNOWN) for v in self._comparable(array).to_pylist()], dtype=np.int64)
+            values = array if self.family in _AS_THEY_ARE else self._comparable(array)
+            return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
         if self._dense is not None and pa.types.is_integer(array.type) and not pa.types.is_uint64(array.type):
             return self._encode_dense(array)
         values = self._comparable(array)
-        if _MANY_VALUES <= len(self) <= len(values) and values.type == _plain_type(self.values.type):
+        few, many = _MANY_TIMES * len(self) <= len(values), _MANY_VALUES <= len(self) <= len(values)
+        if (few or many) and values.type == _plain_type(self.values.type):
             return self._encode_at_once(values)
         encoded = values.dictionary_encode()
         return _spread(self._encode_distinct(encoded.dictionary), encoded)
@@ -169,7 +179,7 @@ class Vocabulary:
     def _check_family(self, array: pa.Array) -> None:
         if array.null_count == len(array) or pa.types.is_null(self.values.type):
             return
-        ours, theirs = family(self.values.type), family(array.type)
+        ours, theirs = self.family, family(array.type)
         if ours != theirs:
             raise TypeError(f"column {self.name!r}: must hold {ours} as in the fit, got {theirs}")
 
@@ -187,9 +197,10 @@ class Vocabulary:
         return ids
 
     def _encode_at_once(self, values: pa.Array) -> np.ndarray:
-        """With mostly distinct values the rows themselves are looked up: no cost but theirs is saved."""
-        position = pc.index_in(values, value_set=_plain(self.values)).fill_null(UNKNOWN - FIRST_KNOWN)
-        ids = position.to_numpy().astype(np.int64) + FIRST_KNOWN
+        """Look the rows themselves up: beside so many, hashing the known values again costs nothing."""
+        position = pc.index_in(values, value_set=_plain(self.values))
+        position = position.fill_null(UNKNOWN - FIRST_KNOWN) if position.null_count else position
+        ids = np.add(position.to_numpy(), FIRST_KNOWN, dtype=np.int64)
         if values.null_count:
             ids[values.is_null().to_numpy(zero_copy_only=False)] = MISSING
         return ids
