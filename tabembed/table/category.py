@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN, CategoricalColumn
-from tabembed.table.vocabulary import Vocabulary, canonical, common_type, family
+from tabembed.table.canonical import canonical, common_type, family
+from tabembed.table.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import torch
 
 from tabembed.batch import Ragged
 from tabembed.schema import ListColumn
+from tabembed.table.canonical import family
 from tabembed.table.category import Categorical, CategoryState, check_frequency, load_vocabulary, rank
-from tabembed.table.vocabulary import Vocabulary, family
+from tabembed.table.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from tabembed.artifact import ArtifactError
 from tabembed.schema import ContinuousColumn
+from tabembed.table.canonical import family
 from tabembed.table.scaler import SCALERS, check_scaler
 from tabembed.table.sketch import Sketch
-from tabembed.table.vocabulary import family
 
 _N_QUANTILES = 1001
 _TICKS_PER_SECOND = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
