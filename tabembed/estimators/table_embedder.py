@@ -22,7 +22,7 @@ from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
 from tabembed.training.crossfit import cross_fit, make_splits
 from tabembed.training.loop import Settings, train
-from tabembed.training.network import OUTPUTS, TableNetwork, vectors
+from tabembed.training.network import TableNetwork, check_output, vectors
 from tabembed.training.objective import check_target, make_objective
 
 
@@ -179,7 +179,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if input_features is not None:
             self._check_names(np.asarray(input_features, dtype=object))
-        _check_output(self.output)
+        check_output(self.output)
         columns = self.network_.column_names()
         rows = [f"row_e{i}" for i in range(self.network_.row_dim)]
         while set(columns) & set(rows):
@@ -236,7 +236,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         return saved_embedder.load(cls, path)
 
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
-        _check_output(self.output)
+        check_output(self.output)
         settings = self._settings()
         if y is None:
             check_target(y, 0)
@@ -328,11 +328,6 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _check_output(output: str) -> None:
-    if output not in OUTPUTS:
-        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")
 
 
 def _column_names(X: Any) -> list[str] | None:

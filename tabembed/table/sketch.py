@@ -4,7 +4,7 @@ A float64 maps to an int64 that sorts like it. The sketch counts those keys; onl
 ``CAPACITY`` distinct ones are there are low bits dropped, as few as will do. How many is a property
 of all the numbers together, so the same sketch comes out whatever the parts and their order.
 Up to ``CAPACITY`` distinct values quantiles are exact; beyond, a value is off by at most half of a
-bucket, whose relative width is ``2**(shift - 52)`` (1e-4 for ten million normal numbers).
+bucket, whose relative width is ``2**(shift - 52)`` (5e-4 for five million normal numbers).
 """
 
 from __future__ import annotations

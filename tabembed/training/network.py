@@ -150,6 +150,12 @@ class TableNetwork(nn.Module):
 OUTPUTS = ("columns", "row", "both")
 
 
+def check_output(output: str) -> None:
+    """Check the name of what a network gives."""
+    if output not in OUTPUTS:
+        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")
+
+
 @torch.no_grad()
 def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray:
     """What a trained network makes of rows, on the CPU.
@@ -164,8 +170,7 @@ def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray
 
     Raises: ValueError when ``output`` is none of the three.
     """
-    if output not in OUTPUTS:
-        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")
+    check_output(output)
     methods = [network.columns, network.row] if output == "both" else [getattr(network, output)]
     device = network.head.weight.device
     parts = (part.to(device).tensors() for part in batch.batches(CHUNK)) if len(batch) else (batch.tensors(),)

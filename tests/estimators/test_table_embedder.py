@@ -14,7 +14,7 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from tabembed import CategoricalList, TableEmbedder, TableEncoder
@@ -200,6 +200,26 @@ def test_grid_search_over_the_encoder_with_two_workers(table, embedder):
     search = GridSearchCV(pipeline, grid, cv=2, n_jobs=2, error_score="raise").fit(X, y)
     again = clone(pipeline).set_params(**search.best_params_).fit(X, y)
     assert np.array_equal(again.predict(X), search.predict(X))
+    assert len(set(search.cv_results_["mean_test_score"])) == 2
+
+
+def test_cloning_copying_and_searching_over_the_width(table):  # H27
+    X, y = table
+    columns, dims = ["city", "km"], {"city": 2}
+    embedder = TableEmbedder(TableEncoder(columns), embed_dims=dims, max_iter=2, cv=2, random_state=0)
+    vectors = embedder.fit(X, y).transform(X)
+    assert (columns, dims) == (["city", "km"], {"city": 2})
+    assert np.array_equal(copy.deepcopy(embedder).transform(X), vectors)
+    unfitted = clone(embedder)
+    with pytest.raises(NotFittedError):
+        unfitted.transform(X)
+    assert unfitted.encoder.columns == columns
+    assert unfitted.embed_dims == dims
+    pipeline = make_pipeline(unfitted, Ridge())
+    grid = {"tableembedder__embed_dims": [1, 3]}
+    search = GridSearchCV(pipeline, grid, cv=2, n_jobs=2, error_score="raise").fit(X, y)
+    best = clone(pipeline).set_params(**search.best_params_)
+    assert cross_val_score(best, X, y, cv=2).mean() == pytest.approx(search.best_score_, abs=1e-6)
     assert len(set(search.cv_results_["mean_test_score"])) == 2
 
 
