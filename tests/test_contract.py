@@ -15,6 +15,8 @@ from torch.utils import _pytree as pytree
 import tabembed.nn
 
 LEARNING = [case for case in CASES if list(case.make(0).parameters())]
+STORING = [case for case in CASES if case.make(0).state_dict()]
+FLOATING = [case for case in CASES if [*case.make(0).parameters(), *case.make(0).buffers()]]
 FREE = [case for case in CASES if () in case.leading]
 
 
@@ -67,20 +69,23 @@ def test_strided_inputs_give_the_same(case: Case):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@cases(LEARNING)
+@cases(FLOATING)
 def test_narrow_weights_lose_only_the_last_rounding(case: Case, dtype):
     narrow, inputs = case.make(0).to(dtype), case.inputs((9,))
     output, wide = narrow(*inputs), copy.deepcopy(narrow).double()(*inputs)
     assert output.dtype == dtype
-    assert_close(output.double(), wide, rtol=torch.finfo(dtype).eps, atol=1e-7)
+    eps = torch.finfo(dtype).eps
+    lost = {"rtol": 8 * eps, "atol": 8 * eps} if case.matrices else {"rtol": eps, "atol": 1e-7}
+    assert_close(output.double(), wide, **lost)
 
 
-@cases(LEARNING)
+@cases(FLOATING)
 def test_autocast_changes_nothing(case: Case):
     module, inputs = case.make(0), case.inputs((9,))
     with torch.autocast("cpu", torch.bfloat16):
         output = module(*inputs)
-    assert_close(output, module(*inputs), rtol=0, atol=0)
+    lost = 8 * torch.finfo(torch.bfloat16).eps if case.matrices else 0.0
+    assert_close(output.to(module(*inputs)), module(*inputs), rtol=lost, atol=lost)
 
 
 @cases(LEARNING)
@@ -117,11 +122,11 @@ def test_copies_are_equal_and_apart(case: Case, copied):
     assert_close(module(*inputs), before, rtol=0, atol=0)
 
 
-@cases(LEARNING)
+@cases(STORING)
 def test_meta_device_then_reset_parameters(case: Case):
     with torch.device("meta"):
         module = case.make(0)
-    assert all(p.is_meta for p in module.parameters())
+    assert all(t.is_meta for t in module.state_dict().values())
     module = module.to_empty(device="cpu")
     with torch.no_grad():
         for tensor in (*module.parameters(), *module.buffers()):
@@ -131,7 +136,7 @@ def test_meta_device_then_reset_parameters(case: Case):
     assert_close(module(*inputs), case.make(0)(*inputs), rtol=0, atol=0)
 
 
-@cases(LEARNING)
+@cases(STORING)
 def test_a_seed_touches_nothing_global_and_none_follows_it(case: Case):
     state = torch.get_rng_state()
     first, again, other = (case.make(seed).state_dict() for seed in (0, 0, 1))

@@ -6,7 +6,7 @@ import pytest
 import reference
 import rtdl_num_embeddings
 import torch
-from contracts import SCHEMA, TAGS, some_cells, some_ids, some_numbers, some_times
+from contracts.case import SCHEMA, TAGS, some_cells, some_ids, some_numbers, some_times
 from torch import nn
 from torch.testing import assert_close
 

@@ -1,0 +1,8 @@
+"""One case for every public module of ``tabembed.nn``; ``test_contract.py`` runs them all."""
+
+from __future__ import annotations
+
+from contracts.case import Case as Case
+from contracts.tables import CASES as TABLES
+
+CASES = [*TABLES]
