@@ -17,6 +17,7 @@ class WideModule(nn.Module):
     """
 
     wide: ClassVar[tuple[str, ...]] = ()
+    _follows_dtype: Tensor
 
     def __init__(self) -> None:
         super().__init__()
