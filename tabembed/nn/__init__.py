@@ -7,6 +7,7 @@ from tabembed.nn.entity import EntityEmbedding
 from tabembed.nn.linear import LinearEmbedding
 from tabembed.nn.lists import ListEmbedding
 from tabembed.nn.multi_categorical import MultiCategoricalEmbedding
+from tabembed.nn.per_column import PerColumn
 from tabembed.nn.table import TableEmbedding
 from tabembed.nn.time import TimeEmbedding
 
@@ -16,6 +17,7 @@ __all__ = [
     "LinearEmbedding",
     "ListEmbedding",
     "MultiCategoricalEmbedding",
+    "PerColumn",
     "TableEmbedding",
     "TimeEmbedding",
     "UnknownDropout",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contracts.case import Case as Case
+from contracts.fourier import CASES as FOURIER
 from contracts.tables import CASES as TABLES
 
-CASES = [*TABLES]
+CASES = [*FOURIER, *TABLES]

@@ -1,0 +1,79 @@
+"""One module for each column of numbers, and a learned row where a number is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from tabembed._checks import check_bool_tensor, check_integer, check_last_dim, check_seed
+from tabembed.nn.draws import generator_of, uniform_
+
+
+class PerColumn(nn.Module):
+    """Give every column of numbers to a module of its own; a missing one gets ``missing[j]``.
+
+    Args:
+        modules: one per column, each maps ``(*, 1)`` to ``(*, d_embedding)``, where ``*`` is one
+            dimension or more.
+        d_embedding: width of a vector.
+        seed: seed of the first missing rows; ``None`` draws from torch's global generator. The
+            modules draw by their own rules.
+
+    Shape:
+        - values: ``(*, n_columns)``, scaled numbers; anything, NaN too, where missing
+        - missing: ``(*, n_columns)`` bool; ``None`` means that nothing is missing
+        - output: ``(*, n_columns, d_embedding)``, in the dtype of the missing rows
+
+    Raises: ValueError without a module, or when a module gives another width.
+
+    >>> PerColumn([nn.Linear(1, 4), nn.Linear(1, 4)], 4)(torch.zeros(3, 2)).shape
+    torch.Size([3, 2, 4])
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], d_embedding: int, *, seed: int | None = None) -> None:
+        check_integer(n_columns=len(modules), d_embedding=d_embedding)
+        check_seed(seed)
+        super().__init__()
+        self.d_embedding, self.seed = d_embedding, seed
+        self.columns = nn.ModuleList(modules)
+        self.missing = nn.Parameter(torch.empty(len(modules), d_embedding))
+        self._reset_missing()
+
+    def reset_parameters(self) -> None:
+        """Draw the missing rows anew, from U(−d^−½, d^−½), and let every module draw its own."""
+        self._reset_missing()
+        for module in self.columns:
+            _reset(module)
+
+    def _reset_missing(self) -> None:
+        uniform_(self.missing, self.d_embedding**-0.5, generator_of(self.seed))
+
+    def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
+        """Vectors of the numbers."""
+        check_last_dim(values, len(self.columns), "values")
+        missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
+        check_bool_tensor(missing, "missing")
+        # NaN would reach a module's gradient as NaN · 0. One dimension more, so that a single row is
+        # a row to modules that read (1,) as one number.
+        x = values.masked_fill(missing, 0).unsqueeze(0).unsqueeze(-1)
+        vectors = [module(column) for module, column in zip(self.columns, x.unbind(-2), strict=True)]
+        for j, vector in enumerate(vectors):
+            check_last_dim(vector, self.d_embedding, f"the output of modules[{j}]")
+        output = torch.stack(vectors, -2).squeeze(0)
+        return torch.where(missing.unsqueeze(-1), self.missing, output.to(self.missing))
+
+    def extra_repr(self) -> str:
+        """Width."""
+        return f"d_embedding={self.d_embedding}"
+
+
+def _reset(module: nn.Module) -> None:
+    """Reset a module, or, where it cannot reset itself, its parts."""
+    reset = getattr(module, "reset_parameters", None)
+    if callable(reset):
+        reset()
+        return
+    for child in module.children():
+        _reset(child)

@@ -1,0 +1,42 @@
+"""Cases of the Fourier features of numbers, and of modules by column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import reference
+from torch import Tensor
+
+from contracts.case import Case, by_row, some_numbers
+from tabembed import nn as modules
+
+
+def two_linear(seed: int | None) -> modules.PerColumn:
+    """Every column a linear embedding of one number, whose own missing row is never used."""
+    columns = [Single(seed if seed is None else seed + j) for j in (1, 2, 3)]
+    return modules.PerColumn(columns, 4, seed=seed)
+
+
+class Single(modules.LinearEmbedding):
+    """A linear embedding of one column, without the dimension of columns."""
+
+    def __init__(self, seed: int | None) -> None:
+        super().__init__(1, 4, seed=seed)
+
+    def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
+        return super().forward(values, missing).squeeze(-2) + 0 * self.missing.sum()
+
+
+def expect_per_column(m: Any, inputs: tuple[Any, ...]) -> Tensor:
+    weights = [(c.weight[0].tolist(), c.bias[0].tolist()) for c in m.columns]
+
+    def row(values: Any, missing: Any) -> list[list[float]]:
+        rows = zip(values, missing, weights, m.missing.tolist(), strict=True)
+        return [reference.linear(x, gone, *weight, instead) for x, gone, weight, instead in rows]
+
+    return by_row(row, inputs[0].shape[:-1], *inputs)
+
+
+CASES = [
+    Case("PerColumn", two_linear, lambda leading: some_numbers(leading, 3), expect_per_column),
+]
