@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
+
+TURN = 2 * Fraction(3141592653589793238462643383279502884197169399375105820974944592307816406286, 10**75)
 
 Vector = list[float]
 Table = Sequence[Sequence[float]]
@@ -55,3 +59,194 @@ def mean(ids: Sequence[int], missing: bool, table: Table) -> Vector:
         for k, element in enumerate(row):
             total[k] += element
     return [t / max(1, len(rows)) for t in total]
+
+
+def turns(n: Fraction | float) -> float:
+    """Radians of n turns, without the whole ones (in [-pi, pi])."""
+    part = Fraction(n) % 1
+    return 2 * math.pi * float(part - round(part))
+
+
+def radians(angle: Fraction | float) -> float:
+    """An exact angle without its whole turns (in [-pi, pi])."""
+    return turns(Fraction(angle) / TURN)
+
+
+def dot(a: Sequence[float], b: Sequence[float]) -> Fraction:
+    """The sum of products without rounding."""
+    return sum((Fraction(p) * Fraction(q) for p, q in zip(a, b, strict=True)), Fraction(0))
+
+
+def column(table: Table, k: int) -> Vector:
+    """Column k of a table given by its rows."""
+    return [row[k] for row in table]
+
+
+def affine(x: Sequence[float], weight: Table, bias: Sequence[float]) -> Vector:
+    """A linear layer, weight (out, in): sum_i weight[o][i] x[i] + bias[o]."""
+    return [
+        math.fsum([*(w * e for w, e in zip(row, x, strict=True)), b])
+        for row, b in zip(weight, bias, strict=True)
+    ]
+
+
+def waves(angles: Sequence[float], order: str) -> Vector:
+    """All cosines, then all sines ("cos_sin"), or the other way round ("sin_cos")."""
+    cosines, sines = [math.cos(a) for a in angles], [math.sin(a) for a in angles]
+    return {"cos_sin": cosines + sines, "sin_cos": sines + cosines}[order]
+
+
+def relu(x: float) -> float:
+    """Nair & Hinton 2010: max(0, x)."""
+    return max(0.0, x)
+
+
+def silu(x: float) -> float:
+    """Elfwing et al. 2018, eq. 1: x sigmoid(x)."""
+    if x >= 0:
+        return x / (1 + math.exp(-x))
+    return x * math.exp(x) / (1 + math.exp(x))
+
+
+def kernel(name: str, x: Vector, y: Vector, lengthscale: Vector) -> float:
+    """Rasmussen & Williams 2006, eq. 4.9, 4.14, 4.17 (rbf, Matern); Rahimi & Recht 2007, fig. 1 (L1)."""
+    delta = [(a - b) / scale for a, b, scale in zip(x, y, lengthscale, strict=True)]
+    r = math.sqrt(math.fsum(d * d for d in delta))
+    if name == "rbf":
+        return math.exp(-r * r / 2)
+    if name == "matern12":
+        return math.exp(-r)
+    if name == "matern32":
+        return (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r)
+    if name == "matern52":
+        return (1 + math.sqrt(5) * r + 5 * r * r / 3) * math.exp(-math.sqrt(5) * r)
+    if name == "laplacian":
+        return math.exp(-math.fsum(abs(d) for d in delta))
+    raise KeyError(name)
+
+
+def random_features(
+    x: Vector,
+    W: Table,
+    lengthscale: Vector,
+    kind: str,
+    offset: Vector | None = None,
+    n_out: int | None = None,
+) -> Vector:
+    """Rahimi & Recht 2007, alg. 1: sqrt(2/D) [cos xW, sin xW], or sqrt(2/D) cos(xW + b); D = n_out."""
+    scaled = [Fraction(e) / Fraction(scale) for e, scale in zip(x, lengthscale, strict=True)]
+    angles = [
+        sum((e * Fraction(w) for e, w in zip(scaled, column(W, k), strict=True)), Fraction(0))
+        for k in range(len(W[0]))
+    ]
+    if kind == "sincos":
+        features = waves([radians(a) for a in angles], "cos_sin")
+    elif kind == "cos":
+        assert offset is not None
+        features = [math.cos(radians(a + Fraction(b))) for a, b in zip(angles, offset, strict=True)]
+    else:
+        raise KeyError(kind)
+    return [math.sqrt(2 / (n_out or len(features))) * f for f in features]
+
+
+def gaussian_projection(t: float, W: Vector, order: str, log: bool = False) -> Vector:
+    """Tancik et al. 2020, eq. 5, of one number: sin and cos of 2 pi t W; of ln t where asked."""
+    time = math.log(t) if log else t
+    return waves([turns(Fraction(time) * Fraction(w)) for w in W], order)
+
+
+def learned_fourier(x: Vector, F: Table, weight: Table, bias: Vector) -> Vector:
+    """Li & Pathak 2021, the Fourier layer: [cos 2 pi xF, sin 2 pi xF] through a linear layer."""
+    return affine(waves([turns(dot(x, column(F, k))) for k in range(len(F[0]))], "cos_sin"), weight, bias)
+
+
+def timestep(t: float, dim: int, order: str, freq_shift: float, scale: float, max_period: float) -> Vector:
+    """Vaswani et al. 2017, sect. 3.5, in halves: scale t max_period^(-i/(half - shift)); odd: a last 0."""
+    half = dim // 2
+    angles = []
+    for i in range(half):
+        f = math.exp(-math.log(max_period) * i / (half - freq_shift))
+        angles.append(radians(Fraction(scale) * Fraction(t) * Fraction(f)))
+    return waves(angles, order) + [0.0] * (dim % 2)
+
+
+def periodic(x: float, c: Vector, W: Table, b: Vector, activation: bool) -> Vector:
+    """Gorishniy et al. 2022, eq. 2 and PLR: ReLU(b + [cos 2 pi c x, sin 2 pi c x] W), W (2k, d)."""
+    code = waves([turns(Fraction(f) * Fraction(x)) for f in c], "cos_sin")
+    out = [
+        math.fsum([*(e * w for e, w in zip(code, column(W, o), strict=True)), b[o]]) for o in range(len(b))
+    ]
+    return [relu(e) for e in out] if activation else out
+
+
+def periodic_bias(x: float, c: Vector, phi: Vector, W: Table, b: Vector) -> Vector:
+    """Holzmueller et al. 2024, RealMLP's PBLD: [x, b + cos(2 pi c x + phi) W], W (k, d - 1)."""
+    angles = [TURN * Fraction(f) * Fraction(x) + Fraction(p) for f, p in zip(c, phi, strict=True)]
+    code = [math.cos(radians(a)) for a in angles]
+    return [x] + [
+        math.fsum([*(e * w for e, w in zip(code, column(W, o), strict=True)), b[o]]) for o in range(len(b))
+    ]
+
+
+def piecewise_code(x: float, edges: Vector, extrapolate: bool = True) -> Vector:
+    """Gorishniy et al. 2022, eq. 1 (PLE): shares of the bins below x; outer bins open, or clipped."""
+    code = []
+    n_bins = len(edges) - 1
+    for t in range(n_bins):
+        share = (x - edges[t]) / (edges[t + 1] - edges[t])
+        if share < 0 and not (extrapolate and t == 0):
+            share = 0.0
+        if share > 1 and not (extrapolate and t == n_bins - 1):
+            share = 1.0
+        code.append(share)
+    return code
+
+
+def piecewise_a(x: float, edges: Vector, W: Table, b: Vector) -> Vector:
+    """Gorishniy et al. 2022, PL: b + sum_t PLE_t(x) W[t], W (T, d)."""
+    code = piecewise_code(x, edges)
+    return [b[o] + math.fsum(e * row[o] for e, row in zip(code, W, strict=True)) for o in range(len(b))]
+
+
+def piecewise_b(x: float, edges: Vector, W: Table, w0: Vector, b0: Vector) -> Vector:
+    """Gorishniy et al. 2025 (TabM), version B: w0 x + b0 + sum_t PLE_t(x) W[t]."""
+    return [w * x + e for w, e in zip(w0, piecewise_a(x, edges, W, b0), strict=True)]
+
+
+def cyclic(x: Fraction | float, period: Fraction | float, n_harmonics: int) -> Vector:
+    """Fourier's series: sin and cos of 2 pi h x / period, pair by pair; x / period is exact."""
+    vector: Vector = []
+    for h in range(1, n_harmonics + 1):
+        angle = turns(h * Fraction(x) / Fraction(period))
+        vector += [math.sin(angle), math.cos(angle)]
+    return vector
+
+
+def frequency(t: float, f: Vector, phi: Vector, amp: Vector, bias: Vector) -> Vector:
+    """Kazemi et al. 2019, eq. 1, with amplitudes: amp [t, sin(f t + phi)] + bias."""
+    waved = [math.sin(radians(Fraction(w) * Fraction(t) + Fraction(p))) for w, p in zip(f, phi, strict=True)]
+    return [a * e + b for a, e, b in zip(amp, [t, *waved], bias, strict=True)]
+
+
+def timestamp(position: float, W: Vector, layers: Sequence[tuple[Table, Vector]]) -> Vector:
+    """Tancik et al. 2020, eq. 5 (sines first) of where an instant stands, then the MLP of Ho et al. 2020."""
+    return mlp(gaussian_projection(position, W, "sin_cos"), layers)
+
+
+def film(x: Vector, gamma: Vector, beta: Vector) -> Vector:
+    """Perez et al. 2018, eq. 2, gamma counted from 1: (1 + gamma) x + beta."""
+    return [(1 + g) * e + b for e, g, b in zip(x, gamma, beta, strict=True)]
+
+
+def ada_layer_norm(x: Vector, scale: Vector, shift: Vector, eps: float = 1e-6) -> Vector:
+    """Peebles & Xie 2023, adaLN: (1 + scale) LN(x) + shift; LN without affine (Ba et al. 2016)."""
+    middle = math.fsum(x) / len(x)
+    variance = math.fsum((e - middle) ** 2 for e in x) / len(x)
+    return film([(e - middle) / math.sqrt(variance + eps) for e in x], scale, shift)
+
+
+def mlp(x: Vector, layers: Sequence[tuple[Table, Vector]]) -> Vector:
+    """Ho et al. 2020, the time MLP: linear layers, weight (out, in), with a SiLU between two."""
+    for number, (weight, bias) in enumerate(layers):
+        x = affine([silu(e) for e in x] if number else x, weight, bias)
+    return x
