@@ -15,8 +15,7 @@ class PerColumn(nn.Module):
     """Give every column of numbers to a module of its own; a missing one gets ``missing[j]``.
 
     Args:
-        modules: one per column, each maps ``(*, 1)`` to ``(*, d_embedding)``, where ``*`` is one
-            dimension or more.
+        modules: one per column, each maps ``(n_rows, 1)`` to ``(n_rows, d_embedding)``.
         d_embedding: width of a vector.
         seed: seed of the first missing rows; ``None`` draws from torch's global generator. The
             modules draw by their own rules.
@@ -55,13 +54,12 @@ class PerColumn(nn.Module):
         check_last_dim(values, len(self.columns), "values")
         missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
         check_bool_tensor(missing, "missing")
-        # NaN would reach a module's gradient as NaN · 0. One dimension more, so that a single row is
-        # a row to modules that read (1,) as one number.
-        x = values.masked_fill(missing, 0).unsqueeze(0).unsqueeze(-1)
-        vectors = [module(column) for module, column in zip(self.columns, x.unbind(-2), strict=True)]
+        # NaN would reach a module's gradient as NaN · 0.
+        rows = values.masked_fill(missing, 0).reshape(-1, len(self.columns), 1)
+        vectors = [module(x) for module, x in zip(self.columns, rows.unbind(1), strict=True)]
         for j, vector in enumerate(vectors):
             check_last_dim(vector, self.d_embedding, f"the output of modules[{j}]")
-        output = torch.stack(vectors, -2).squeeze(0)
+        output = torch.stack(vectors, 1).reshape(*values.shape, self.d_embedding)
         return torch.where(missing.unsqueeze(-1), self.missing, output.to(self.missing))
 
     def extra_repr(self) -> str:

@@ -35,7 +35,7 @@ def test_every_column_meets_its_own_module(leading):
     assert_close(module(x), expected)
 
 
-def test_a_module_sees_two_dimensions_at_least():
+def test_a_module_sees_rows_of_one_number():
     seen = []
 
     class Spy(nn.Module):
@@ -44,8 +44,8 @@ def test_a_module_sees_two_dimensions_at_least():
             return x
 
     PerColumn([Spy()], 1)(torch.zeros(1))
-    PerColumn([Spy()], 1)(torch.zeros(5, 1))
-    assert seen == [(1, 1), (1, 5, 1)]
+    PerColumn([Spy()], 1)(torch.zeros(5, 2, 1))
+    assert seen == [(1, 1), (10, 1)]
 
 
 @pytest.mark.parametrize("under", [0.0, math.nan, math.inf])
@@ -113,6 +113,6 @@ def test_bad_tensors():
         module(torch.zeros(4, 1))
     with pytest.raises(TypeError, match="missing must be bool, got torch.int64"):
         module(torch.zeros(4, 2), torch.zeros(4, 2, dtype=torch.int64))
-    text = r"the output of modules\[1\] must have 2 as its last dimension, got shape \(1, 4, 3\)"
+    text = r"the output of modules\[1\] must have 2 as its last dimension, got shape \(4, 3\)"
     with pytest.raises(ValueError, match=text):
         module(torch.zeros(4, 2))
