@@ -1,0 +1,45 @@
+"""Where instants stand between two others, subtracted in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_LOW = 2**32
+
+
+def since(times: Tensor, origin: Tensor) -> Tensor:
+    """Differences of int64 numbers as float64, rounded once; they never wrap.
+
+    Args:
+        times: int64 numbers.
+        origin: int64 numbers, of a shape that broadcasts.
+
+    >>> since(torch.tensor([2**62 + 1]), torch.tensor(2**62)).tolist()
+    [1.0]
+    """
+    # In two halves: 292 years of nanoseconds are the whole of int64, and a difference may be twice that.
+    high = (times >> 32) - (origin >> 32)
+    low = (times & (_LOW - 1)) - (origin & (_LOW - 1))
+    return high.double() * _LOW + low.double()
+
+
+def position(times: Tensor, earliest: Sequence[int], latest: Sequence[int]) -> Tensor:
+    """Where the instants of every column stand between its earliest (0) and its latest (1).
+
+    Args:
+        times: int64 numbers ``(*, n_columns)``.
+        earliest: one number a column.
+        latest: one number a column; where it equals the earliest, a unit of ``times`` is 1.
+
+    Shape:
+        - output: ``(*, n_columns)`` float64
+
+    >>> position(torch.tensor([[5, 7], [10, 8]]), [0, 7], [10, 7]).tolist()
+    [[0.5, 0.0], [1.0, 1.0]]
+    """
+    origin = torch.tensor(tuple(earliest), dtype=torch.int64, device=times.device)
+    spans = [float(b - a or 1) for a, b in zip(earliest, latest, strict=True)]
+    return since(times, origin) / torch.tensor(spans, dtype=torch.float64, device=times.device)
