@@ -65,6 +65,10 @@ class ContinuousColumn:
         mean: mean.
         std: population standard deviation.
         quantiles: values at evenly spaced levels from 0 to 1, not falling.
+        distinct: what spans the column however often a value repeats: its distinct values, or, of more
+            than 1001, their quantiles at 1001 evenly spaced levels; scaled as ``TableBatch.values``
+            are, rising. Beyond 65,536 distinct values the fit knows buckets of values; there a
+            bucket counts by its rows, but never for more than one of the 1000 steps.
     """
 
     name: str
@@ -77,6 +81,7 @@ class ContinuousColumn:
     mean: float
     std: float
     quantiles: tuple[float, ...] = field(repr=False)
+    distinct: tuple[float, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,7 @@ class Continuous:
         """Choose centre and scale."""
         scaler = self.scaler or "none"
         if state.n_values == 0:
-            zeros = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
-            column = ContinuousColumn(name, 0, state.n_missing, scale=1.0, quantiles=(0.0,), **zeros)
+            column = ContinuousColumn(name, 0, state.n_missing, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, (0.0,), (0.0,))
             return NumberEncoder(column, scaler)
         constant = state.minimum == state.maximum
         quantiles = state.sketch.quantiles(np.linspace(0, 1, 2 if constant else _N_QUANTILES))
@@ -134,8 +133,12 @@ class Continuous:
             mean=state.mean + state.rest,
             std=std,
             quantiles=tuple(quantiles.tolist()),
+            distinct=(),
         )
-        return NumberEncoder(column, scaler)
+        points = state.sketch.spread(_N_QUANTILES).clip(state.minimum, state.maximum)
+        points[0], points[-1] = state.minimum, state.maximum
+        scaled = np.unique(SCALERS[scaler].forward(points, column).astype(np.float32))
+        return NumberEncoder(replace(column, distinct=tuple(scaled.tolist())), scaler)
 
 
 @dataclass(frozen=True)
@@ -173,16 +176,24 @@ class NumberEncoder:
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """JSON and arrays that ``from_artifact`` turns back into this column."""
         config = asdict(self.column)
-        quantiles = np.array(config.pop("quantiles"), np.float64)
-        return {**config, "scaler": self.scaler}, {"quantiles": quantiles}
+        arrays = {field: np.array(config.pop(field), np.float64) for field in ("quantiles", "distinct")}
+        return {**config, "scaler": self.scaler}, arrays
 
     @classmethod
     def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> NumberEncoder:
         """Rebuild what ``to_artifact`` gave."""
         fields = {key: value for key, value in config.items() if key not in ("scaler", "name")}
-        column = ContinuousColumn(name, quantiles=tuple(arrays["quantiles"].tolist()), **fields)
+        quantiles, distinct = arrays["quantiles"], arrays["distinct"]
+        column = ContinuousColumn(
+            name, quantiles=tuple(quantiles.tolist()), distinct=tuple(distinct.tolist()), **fields
+        )
         if config["scaler"] not in SCALERS or not column.scale > 0:
             raise ArtifactError(f"column {name!r}: the saved scaler is damaged, got {config['scaler']!r}")
+        if not (distinct.size and np.isfinite(distinct).all() and (np.diff(distinct) > 0).all()):
+            got = column.distinct[:5]
+            raise ArtifactError(
+                f"column {name!r}: the saved distinct values must be finite and rise, got {got}"
+            )
         return cls(column, config["scaler"])
 
 

@@ -9,7 +9,7 @@ bucket, whose relative width is ``2**(shift - 52)`` (5e-4 for five million norma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,25 @@ class Sketch:
         keys = np.concatenate([self.keys >> (shift - self.shift), other.keys >> (shift - other.shift)])
         order = np.argsort(keys, kind="stable")
         return _fit(keys[order], np.concatenate([self.counts, other.counts])[order], shift)
+
+    def spread(self, n_levels: int) -> np.ndarray:
+        """Quantiles of the distinct values at evenly spaced levels; all of them where they are few.
+
+        Beyond the capacity a bucket stands for values that are not known one by one. It counts by its
+        numbers, as many as are in all numbers' ``n_levels - 1``-th part at most.
+        """
+        if len(self.keys) <= n_levels:
+            return replace(self, counts=np.ones_like(self.counts)).quantiles(
+                np.linspace(0, 1, len(self.keys))
+            )
+        counts = np.minimum(self.counts, self._cap(n_levels - 1) if self.shift else 1)
+        return replace(self, counts=counts).quantiles(np.linspace(0, 1, n_levels))
+
+    def _cap(self, n_parts: int) -> int:
+        """The largest count that stays within one of ``n_parts`` equal parts when no count exceeds it."""
+        counts = np.sort(self.counts)
+        capped_total = counts.cumsum() + counts * np.arange(len(counts) - 1, -1, -1)
+        return int(counts[counts * n_parts <= capped_total].max())
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Values at levels in [0, 1], linear between neighbouring numbers as ``numpy.quantile``."""
