@@ -17,7 +17,12 @@ _HOMES = {
     "EntityEmbedding": "tabembed.nn",
     "MultiCategoricalEmbedding": "tabembed.nn",
     "LinearEmbedding": "tabembed.nn",
+    "GaussianFourierProjection": "tabembed.nn",
     "TableEmbedding": "tabembed.nn",
+    "TimestepFeatures": "tabembed.nn",
+    "TimestepEmbedding": "tabembed.nn",
+    "FiLM": "tabembed.nn",
+    "AdaLayerNorm": "tabembed.nn",
     "TableBatch": "tabembed.batch",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
@@ -30,10 +35,15 @@ if TYPE_CHECKING:
     from tabembed.artifact import ArtifactError as ArtifactError
     from tabembed.batch import TableBatch as TableBatch
     from tabembed.estimators import TableEmbedder as TableEmbedder
+    from tabembed.nn import AdaLayerNorm as AdaLayerNorm
     from tabembed.nn import EntityEmbedding as EntityEmbedding
+    from tabembed.nn import FiLM as FiLM
+    from tabembed.nn import GaussianFourierProjection as GaussianFourierProjection
     from tabembed.nn import LinearEmbedding as LinearEmbedding
     from tabembed.nn import MultiCategoricalEmbedding as MultiCategoricalEmbedding
     from tabembed.nn import TableEmbedding as TableEmbedding
+    from tabembed.nn import TimestepEmbedding as TimestepEmbedding
+    from tabembed.nn import TimestepFeatures as TimestepFeatures
     from tabembed.schema import TableSchema as TableSchema
     from tabembed.table import Categorical as Categorical
     from tabembed.table import CategoricalList as CategoricalList

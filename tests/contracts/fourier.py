@@ -37,6 +37,30 @@ def expect_per_column(m: Any, inputs: tuple[Any, ...]) -> Tensor:
     return by_row(row, inputs[0].shape[:-1], *inputs)
 
 
+def some_noise_levels(leading: tuple[int, ...]) -> tuple[Tensor]:
+    return (some_numbers(leading, 1)[0][..., 0].nan_to_num(0.5),)
+
+
+def expect_projection(m: Any, inputs: tuple[Any, ...]) -> Tensor:
+    frequencies = m.frequencies.tolist()
+    at = lambda t: reference.gaussian_projection(t, frequencies, m.order, m.log)  # noqa: E731
+    return by_row(at, inputs[0].shape, inputs[0])
+
+
 CASES = [
     Case("PerColumn", two_linear, lambda leading: some_numbers(leading, 3), expect_per_column),
+    Case(
+        "GaussianFourierProjection",
+        lambda seed: modules.GaussianFourierProjection(6, seed=seed),
+        some_noise_levels,
+        expect_projection,
+    ),
+    Case(
+        "GaussianFourierProjection-learnable",
+        lambda seed: modules.GaussianFourierProjection(
+            10, scale=0.5, log=True, learnable=True, order="cos_sin", seed=seed
+        ),
+        lambda leading: (some_noise_levels(leading)[0].exp(),),
+        expect_projection,
+    ),
 ]
