@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def generator_of(seed: int | None) -> torch.Generator | None:
@@ -22,6 +22,17 @@ def normal_(weight: Tensor, std: float, generator: torch.Generator | None) -> No
             )
 
 
+def truncated_normal_(weight: Tensor, std: float, limit: float, generator: torch.Generator | None) -> None:
+    """Fill in place with N(0, std²), nothing beyond ``limit`` standard deviations."""
+    if generator is None:
+        torch.nn.init.trunc_normal_(weight, std=std, a=-limit * std, b=limit * std)
+    else:
+        unit = torch.empty(weight.shape, dtype=torch.float32, device="cpu")
+        torch.nn.init.trunc_normal_(unit, a=-limit, b=limit, generator=generator)
+        with torch.no_grad():
+            weight.copy_(unit * std)
+
+
 def uniform_(weight: Tensor, bound: float, generator: torch.Generator | None) -> None:
     """Fill in place with U(-bound, bound)."""
     if generator is None:
@@ -30,6 +41,23 @@ def uniform_(weight: Tensor, bound: float, generator: torch.Generator | None) ->
         with torch.no_grad():
             unit = torch.rand(weight.shape, generator=generator, dtype=torch.float32, device="cpu")
             weight.copy_((2 * unit - 1) * bound)
+
+
+def orthogonal_(weight: Tensor, generator: torch.Generator | None) -> None:
+    """Fill in place with an orthogonal matrix, of rows or of columns, whichever are fewer."""
+    if generator is None:
+        torch.nn.init.orthogonal_(weight)
+    else:
+        unit = torch.empty(weight.shape, dtype=torch.float32, device="cpu")
+        torch.nn.init.orthogonal_(unit, generator=generator)
+        with torch.no_grad():
+            weight.copy_(unit)
+
+
+def undrawn_linear(in_features: int, out_features: int) -> nn.Linear:
+    """A linear layer whose weights are not drawn yet, on the default device; touches no generator."""
+    layer = nn.Linear(in_features, out_features, device="meta")
+    return layer.to_empty(device=torch.empty(0).device)
 
 
 def split_seed(seed: int | None, n_parts: int) -> list[int] | list[None]:
