@@ -138,8 +138,9 @@ class TimestepEmbedding(nn.Module):
 
     def _draw(self) -> None:
         generator = generator_of(self.seed)
-        for layer in (self.mlp[0], self.mlp[2]):
-            _INITS[self.init](layer, generator)
+        for layer in self.mlp:
+            if isinstance(layer, nn.Linear):
+                _INITS[self.init](layer, generator)
 
     def forward(self, t: Tensor | float) -> Tensor:
         """Embeddings of the times."""
