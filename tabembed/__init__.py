@@ -18,6 +18,7 @@ _HOMES = {
     "MultiCategoricalEmbedding": "tabembed.nn",
     "LinearEmbedding": "tabembed.nn",
     "GaussianFourierProjection": "tabembed.nn",
+    "LearnedFourierFeatures": "tabembed.nn",
     "TableEmbedding": "tabembed.nn",
     "TimestepFeatures": "tabembed.nn",
     "TimestepEmbedding": "tabembed.nn",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tabembed.nn import EntityEmbedding as EntityEmbedding
     from tabembed.nn import FiLM as FiLM
     from tabembed.nn import GaussianFourierProjection as GaussianFourierProjection
+    from tabembed.nn import LearnedFourierFeatures as LearnedFourierFeatures
     from tabembed.nn import LinearEmbedding as LinearEmbedding
     from tabembed.nn import MultiCategoricalEmbedding as MultiCategoricalEmbedding
     from tabembed.nn import TableEmbedding as TableEmbedding

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 from tabembed.nn.conditioning import AdaLayerNorm, FiLM
+from tabembed.nn.cyclic import CyclicEmbedding
 from tabembed.nn.dropout import Dropout, UnknownDropout
 from tabembed.nn.entity import EntityEmbedding
+from tabembed.nn.frequency import FrequencyEmbedding
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
+from tabembed.nn.learned_fourier import LearnedFourierFeatures
 from tabembed.nn.linear import LinearEmbedding
 from tabembed.nn.lists import ListEmbedding
 from tabembed.nn.multi_categorical import MultiCategoricalEmbedding
 from tabembed.nn.per_column import PerColumn
+from tabembed.nn.random_fourier import RandomFourierFeatures
 from tabembed.nn.table import TableEmbedding
 from tabembed.nn.time import TimeEmbedding
+from tabembed.nn.time_columns import TimeColumns
+from tabembed.nn.timestamp import TimestampEmbedding
 from tabembed.nn.timestep import TimestepFeatures
 from tabembed.nn.timestep_embedding import TimestepEmbedding
 
 __all__ = [
     "AdaLayerNorm",
+    "CyclicEmbedding",
     "Dropout",
     "EntityEmbedding",
     "FiLM",
+    "FrequencyEmbedding",
     "GaussianFourierProjection",
+    "LearnedFourierFeatures",
     "LinearEmbedding",
     "ListEmbedding",
     "MultiCategoricalEmbedding",
     "PerColumn",
+    "RandomFourierFeatures",
     "TableEmbedding",
+    "TimeColumns",
     "TimeEmbedding",
+    "TimestampEmbedding",
     "TimestepEmbedding",
     "TimestepFeatures",
     "UnknownDropout",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import reference
@@ -47,6 +48,22 @@ def expect_projection(m: Any, inputs: tuple[Any, ...]) -> Tensor:
     return by_row(at, inputs[0].shape, inputs[0])
 
 
+def expect_learned(m: Any, inputs: tuple[Any, ...]) -> Tensor:
+    weights = (m.frequencies.tolist(), m.weight.tolist(), m.bias.tolist())
+    return by_row(lambda x: reference.learned_fourier(x, *weights), inputs[0].shape[:-1], inputs[0])
+
+
+def expect_hidden(m: Any, inputs: tuple[Any, ...]) -> Tensor:
+    first = (m.frequencies.tolist(), m.weight_hidden.tolist(), m.bias_hidden.tolist())
+    last = (m.weight.tolist(), m.bias.tolist())
+
+    def row(x: Any) -> list[float]:
+        hidden = [x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in reference.learned_fourier(x, *first)]
+        return reference.affine(hidden, *last)
+
+    return by_row(row, inputs[0].shape[:-1], inputs[0])
+
+
 CASES = [
     Case("PerColumn", two_linear, lambda leading: some_numbers(leading, 3), expect_per_column),
     Case(
@@ -62,5 +79,21 @@ CASES = [
         ),
         lambda leading: (some_noise_levels(leading)[0].exp(),),
         expect_projection,
+    ),
+    Case(
+        "LearnedFourierFeatures",
+        lambda seed: modules.LearnedFourierFeatures(3, 5, n_frequencies=7, seed=seed),
+        lambda leading: (some_numbers(leading, 3)[0].nan_to_num(),),
+        expect_learned,
+        matrices=True,
+    ),
+    Case(
+        "LearnedFourierFeatures-hidden",
+        lambda seed: modules.LearnedFourierFeatures(
+            3, 5, n_frequencies=7, hidden_features=4, scale=1.0, seed=seed
+        ),
+        lambda leading: (some_numbers(leading, 3)[0].nan_to_num(),),
+        expect_hidden,
+        matrices=True,
     ),
 ]
