@@ -22,7 +22,10 @@ class WideModule(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         # Empty: it only follows .to(dtype), which a module without parameters would forget.
-        self.register_buffer("_follows_dtype", torch.empty(0), persistent=False)
+        # Not on the meta device, where load_state_dict(assign=True) would leave it, and .to(...) fail.
+        empty = torch.empty(0)
+        empty = torch.empty(0, device="cpu") if empty.is_meta else empty
+        self.register_buffer("_follows_dtype", empty, persistent=False)
 
     @property
     def dtype(self) -> torch.dtype:

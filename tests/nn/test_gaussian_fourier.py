@@ -241,3 +241,11 @@ def test_from_columns():
     finer = GaussianFourierProjection.from_columns(SCHEMA.continuous, 400, scale=1.6, learnable=True, seed=3)
     assert_close(finer.columns[0].frequencies.detach(), one * 10)
     assert len(list(finer.parameters())) == 3
+
+
+def test_rebuilt_on_the_meta_device_it_can_be_moved():
+    state = GaussianFourierProjection(6, seed=0).state_dict()
+    with torch.device("meta"):
+        module = GaussianFourierProjection(6)
+    module.load_state_dict(state, strict=True, assign=True)
+    assert module.to("cpu").half()(TIMES).dtype == torch.float16
