@@ -13,6 +13,8 @@ from tabembed.nn.linear import LinearEmbedding
 from tabembed.nn.lists import ListEmbedding
 from tabembed.nn.multi_categorical import MultiCategoricalEmbedding
 from tabembed.nn.per_column import PerColumn
+from tabembed.nn.periodic import PeriodicEmbedding
+from tabembed.nn.piecewise import PiecewiseLinearEmbedding
 from tabembed.nn.random_fourier import RandomFourierFeatures
 from tabembed.nn.table import TableEmbedding
 from tabembed.nn.time import TimeEmbedding
@@ -35,6 +37,8 @@ __all__ = [
     "MultiCategoricalEmbedding",
     "PerColumn",
     "RandomFourierFeatures",
+    "PeriodicEmbedding",
+    "PiecewiseLinearEmbedding",
     "TableEmbedding",
     "TimeColumns",
     "TimeEmbedding",
