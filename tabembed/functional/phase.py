@@ -11,6 +11,8 @@ from tabembed._checks import is_concrete
 
 _SPLIT = 2.0**27 + 1  # Dekker: cuts a float64 into two parts of 26 bits
 
+_LARGE = 2**16  # numbers from which copying them costs more than taking views of where they belong
+
 
 def widened(x: Tensor) -> Tensor:
     """The same numbers in float32 or wider: half precision becomes float32, integers float64."""
@@ -57,20 +59,29 @@ def cos_sin(angle: Tensor, order: str, amplitude: float = 1.0) -> Tensor:
     Shape:
         - output: ``(*, 2 · n)``
     """
-    halves = (torch.cos, torch.sin) if order == "cos_sin" else (torch.sin, torch.cos)
-    if is_concrete(angle) and not (torch.is_grad_enabled() and angle.requires_grad):
+    if _pays_in_place(angle):
         # Written where they belong: concatenation would copy them, which takes longer than they do.
         out = angle.new_empty(*angle.shape[:-1], 2 * angle.shape[-1])
-        for half, function in zip(out.chunk(2, -1), halves, strict=True):
-            function(angle, out=half)
+        first, second = out.chunk(2, -1)
+        cosine, sine = (first, second) if order == "cos_sin" else (second, first)
+        torch.cos(angle, out=cosine)
+        torch.sin(angle, out=sine)
         return out if amplitude == 1.0 else out.mul_(amplitude)
-    both = torch.cat([function(angle) for function in halves], -1)
+    cosine, sine = angle.cos(), angle.sin()
+    both = torch.cat((cosine, sine) if order == "cos_sin" else (sine, cosine), -1)
     return both if amplitude == 1.0 else both * amplitude
 
 
 def radians(turns: Tensor) -> Tensor:
     """Turns as radians."""
     return turns * (2 * math.pi)
+
+
+def _pays_in_place(angle: Tensor) -> bool:
+    """Many numbers, on the CPU, that no gradient is asked of."""
+    if torch.compiler.is_compiling() or (angle.requires_grad and torch.is_grad_enabled()):
+        return False
+    return angle.numel() >= _LARGE and is_concrete(angle)
 
 
 def _rounding_error(a: Tensor, b: Tensor, product: Tensor) -> Tensor:

@@ -34,8 +34,8 @@ def ladder(
     tensor([1.0000, 0.1000, 0.0100])
     """
     # The order of these operations is what makes the numbers equal to the peers' bit by bit.
-    exponent = torch.arange(n_frequencies, dtype=dtype, device=device).mul_(-math.log(max_period))
-    return exponent.div_(n_frequencies - freq_shift).exp_()
+    steps = torch.arange(n_frequencies, dtype=dtype, device=device)
+    return steps.mul_(-math.log(max_period)).div_(n_frequencies - freq_shift).exp_()
 
 
 def sinusoid(

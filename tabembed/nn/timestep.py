@@ -113,10 +113,10 @@ class TimestepFeatures(WideModule):
 
     def forward(self, t: Tensor | float) -> Tensor:
         """Features of the times."""
-        dtype = self.dtype
-        wide = torch.promote_types(dtype, torch.float32)
+        follows = self._follows_dtype
+        wide = torch.float64 if follows.dtype == torch.float64 else torch.float32
         features = sinusoid(
-            as_times(t, scale=self.scale, device=self._follows_dtype.device),
+            as_times(t, scale=self.scale, device=follows.device),
             self.dim,
             order=self.order,
             freq_shift=self.freq_shift,
@@ -125,7 +125,7 @@ class TimestepFeatures(WideModule):
             exact=self.precision == "exact",
             dtype=wide,
         )
-        return features if wide is dtype else features.to(dtype)
+        return features.to(follows.dtype)
 
     def extra_repr(self) -> str:
         """Arguments."""
