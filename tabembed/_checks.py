@@ -38,6 +38,40 @@ def check_real(minimum: float = 0.0, **numbers: Any) -> None:
             raise ValueError(f"{name} must be finite and at least {minimum:g}, got {number}")
 
 
+def check_positive(**numbers: Any) -> None:
+    """Each number is real, finite and above 0.
+
+    Raises: TypeError for another kind, ValueError for the rest.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, got {number!r}")
+        if not 0 < float(number) < float("inf"):
+            raise ValueError(f"{name} must be finite and positive, got {number}")
+
+
+def check_finite(**numbers: Any) -> None:
+    """Each number is real and finite.
+
+    Raises: TypeError for another kind, ValueError for an infinite or undefined number.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, got {number!r}")
+        if not float("-inf") < float(number) < float("inf"):
+            raise ValueError(f"{name} must be finite, got {number}")
+
+
+def check_choice(choices: Sequence[Any], **given: Any) -> None:
+    """Each argument, given by its public name, is one of the choices.
+
+    Raises: ValueError that lists them.
+    """
+    for name, value in given.items():
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
+
+
 def check_probability(**numbers: Any) -> None:
     """Each number is a share of what is dropped, so 1 is excluded.
 
@@ -81,6 +115,15 @@ def check_integer_tensor(tensor: Tensor, name: str) -> None:
     """
     if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
         raise TypeError(f"{name} must be integers, got {tensor.dtype}")
+
+
+def check_number_tensor(tensor: Tensor, name: str) -> None:
+    """A tensor of numbers holds floats, or integers that int64 can hold.
+
+    Raises: TypeError with the dtype found.
+    """
+    if tensor.dtype in (torch.bool, torch.uint64) or tensor.is_complex():
+        raise TypeError(f"{name} must be floats or integers up to int64, got {tensor.dtype}")
 
 
 def is_concrete(tensor: Tensor) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import timedelta
+from fractions import Fraction
+from numbers import Integral, Real
 from types import MappingProxyType
 
 import torch
@@ -54,6 +57,33 @@ def turns(x: Tensor, period: float) -> Tensor:
         rest = torch.fmod(high, float(period)) + torch.fmod(low, float(period))
     turned = rest / float(period)
     return turned - turned.detach().round()
+
+
+def calendar_period(period: str | float | timedelta) -> int:
+    """A cycle of the calendar in nanoseconds.
+
+    Args:
+        period: a name in ``CALENDAR``, a ``timedelta``, or seconds.
+
+    Raises: ValueError for another name, or less than a nanosecond. TypeError for another kind.
+
+    >>> calendar_period("day"), calendar_period(timedelta(hours=12)), calendar_period(0.5)
+    (86400000000000, 43200000000000, 500000000)
+    """
+    if isinstance(period, str) and period in CALENDAR:
+        return CALENDAR[period]
+    rule = f"period must be one of {', '.join(CALENDAR)}, a timedelta, or seconds"
+    if isinstance(period, timedelta):
+        length = period // timedelta(microseconds=1) * 1000
+    elif isinstance(period, Real) and not isinstance(period, bool) and math.isfinite(period):
+        seconds = int(period) if isinstance(period, Integral) else float(period)
+        length = round(Fraction(seconds) * _SECOND)
+    else:
+        kind = ValueError if isinstance(period, str | float) else TypeError
+        raise kind(f"{rule}, got {period!r}")
+    if not 0 < length < 2**62:
+        raise ValueError(f"{rule}, from a nanosecond to 146 years, got {period!r}")
+    return length
 
 
 def calendar_turns(nanoseconds: Tensor, period: int) -> Tensor:

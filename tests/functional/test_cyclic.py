@@ -11,7 +11,21 @@ from torch.testing import assert_close
 from tabembed.functional.cyclic import CALENDAR, calendar_turns, harmonics, turns
 
 FAR = 2**63 - 1
-WHOLE = [0, 1, -1, 30, 31, 62, 1_700_000_000, 1_700_000_060, -1_700_000_001, 2**53 + 1, 2**62 + 12_345, FAR, -FAR]
+WHOLE = [
+    0,
+    1,
+    -1,
+    30,
+    31,
+    62,
+    1_700_000_000,
+    1_700_000_060,
+    -1_700_000_001,
+    2**53 + 1,
+    2**62 + 12_345,
+    FAR,
+    -FAR,
+]
 FLOATS = [0.0, -0.0, 0.1, -7.3, 1.7e9 + 0.25, -1.7e18, 2.0**53 + 2, 1e300, 5e-324]
 
 
@@ -70,7 +84,9 @@ def test_harmonics_match_the_scalar_loop(n):
     expected = torch.tensor([reference.cyclic(one, 24, n) for one in x], dtype=torch.float64)
     assert_close(got, expected, rtol=0, atol=4e-15)
     assert_close(harmonics(turns(torch.tensor(x), 24), n, torch.float32), expected.float(), rtol=0, atol=2e-7)
-    assert_close(harmonics(turns(torch.tensor(x), 24), n, torch.bfloat16).double(), expected, rtol=0, atol=4e-3)
+    assert_close(
+        harmonics(turns(torch.tensor(x), 24), n, torch.bfloat16).double(), expected, rtol=0, atol=4e-3
+    )
 
 
 def test_the_calendar_starts_at_midnight_on_monday():

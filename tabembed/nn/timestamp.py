@@ -1,0 +1,142 @@
+"""Embedding of timestamps: a Gaussian Fourier projection of their place in a span, and a small network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tabembed._checks import check_finite, check_integer, check_number_tensor, check_positive, check_seed
+from tabembed.functional.phase import cos_sin, radians, turns
+from tabembed.functional.position import since
+from tabembed.nn.draws import generator_of, normal_, split_seed, undrawn_linear, uniform_
+from tabembed.nn.precision import WideModule
+from tabembed.nn.time_columns import TimeColumns
+from tabembed.schema import DatetimeColumn
+
+
+class TimestampEmbedding(WideModule):
+    """Place a timestamp in a span, project it on random waves, and mix them: Linear, SiLU, Linear.
+
+    Integers are placed in integers, so Unix seconds and nanoseconds lose nothing; phases are
+    multiplied and reduced in float64.
+
+    Args:
+        embed_dim: width of the output.
+        n_frequencies: number of waves; each gives a sine and a cosine.
+        scale: standard deviation of their frequencies, in turns per span.
+        origin: the timestamp that is placed at 0; an integer is subtracted in integers.
+        span: how far behind ``origin`` the place is 1, in the unit of the timestamps. With the default,
+            timestamps are places themselves, and neighbours closer than about ``0.02 / scale`` look alike.
+        seed: seed of the first weights; ``None`` draws from torch's global generator.
+
+    Shape:
+        - t: ``(*)`` integers or floats; float32 holds Unix seconds only to 128 s
+        - output: ``(*, embed_dim)``, in the dtype of the weights
+
+    Raises: ValueError for a scale or span that is not positive. TypeError for a ``t`` that is no number.
+
+    Source: Tancik et al. 2020, arXiv:2006.10739, equation 5; the network: Ho et al. 2020, arXiv:2006.11239.
+
+    >>> embedding = TimestampEmbedding(8, origin=1_700_000_000, span=86_400, seed=0)
+    >>> embedding(torch.tensor([[1_700_000_000, 1_700_000_060]])).shape
+    torch.Size([1, 2, 8])
+    """
+
+    wide = ("frequencies",)
+    frequencies: Tensor
+
+    def __init__(
+        self,
+        embed_dim: int,
+        *,
+        n_frequencies: int = 64,
+        scale: float = 10.0,
+        origin: float = 0,
+        span: float = 1,
+        seed: int | None = None,
+    ) -> None:
+        check_integer(embed_dim=embed_dim, n_frequencies=n_frequencies)
+        check_positive(scale=scale, span=span)
+        check_finite(origin=origin)
+        if isinstance(origin, Integral) and not -(2**63) <= origin < 2**63:
+            raise ValueError(f"origin must fit into int64, got {origin}")
+        check_seed(seed)
+        super().__init__()
+        self.embed_dim, self.scale, self.origin, self.span, self.seed = embed_dim, scale, origin, span, seed
+        self.register_buffer("frequencies", torch.empty(n_frequencies))
+        first, last = (undrawn_linear(n, embed_dim) for n in (2 * n_frequencies, embed_dim))
+        self.mlp: Any = nn.Sequential(first, nn.SiLU(), last)
+        self.reset_parameters()
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Sequence[DatetimeColumn],
+        d_embedding: int = 8,
+        *,
+        n_frequencies: int = 64,
+        scale: float = 10.0,
+        seed: int | None = None,
+    ) -> TimeColumns:
+        """One for datetime columns of a schema: from the earliest to the latest of the fit, each its own.
+
+        Args:
+            columns: datetime columns of a schema.
+            d_embedding: width of a vector.
+            n_frequencies: number of waves of every column.
+            scale: standard deviation of their frequencies, in turns per span of the fit.
+            seed: seed of the first weights and of the rows of missing times.
+
+        Shape:
+            - times: ``(*, n_columns)`` int64 nanoseconds since 1970-01-01 UTC, −2⁶³ where missing
+            - output: ``(*, n_columns, d_embedding)``
+
+        >>> column = DatetimeColumn("departure", 9, 0, 0, 10**18, None)
+        >>> TimestampEmbedding.from_columns([column], 4)(torch.tensor([[0], [10**18]])).shape
+        torch.Size([2, 1, 4])
+        """
+        check_seed(seed)
+        of_missing, *seeds = split_seed(seed, 1 + len(columns))
+        modules = [
+            cls(
+                d_embedding,
+                n_frequencies=n_frequencies,
+                scale=scale,
+                origin=column.minimum,
+                span=column.maximum - column.minimum or 1,
+                seed=own,
+            )
+            for column, own in zip(columns, seeds, strict=True)
+        ]
+        return TimeColumns(modules, d_embedding, seed=of_missing)
+
+    def reset_parameters(self) -> None:
+        """Draw frequencies from N(0, scale²) and weights from U(±√(6 / (in + out))); biases are zero."""
+        generator = generator_of(self.seed)
+        normal_(self.frequencies, self.scale, generator)
+        for layer in (self.mlp[0], self.mlp[2]):
+            uniform_(layer.weight, (6 / (layer.in_features + layer.out_features)) ** 0.5, generator)
+            nn.init.zeros_(layer.bias)
+
+    def position(self, t: Tensor) -> Tensor:
+        """Where timestamps stand between ``origin`` (0) and ``origin + span`` (1), float64."""
+        if isinstance(self.origin, Integral) and not t.is_floating_point():
+            origin = torch.tensor(int(self.origin), dtype=torch.int64, device=t.device)
+            return since(t.long(), origin) / float(self.span)
+        return (t.double() - float(self.origin)) / float(self.span)
+
+    def forward(self, t: Tensor) -> Tensor:
+        """Vectors of the timestamps."""
+        check_number_tensor(t, "t")
+        phases = turns(self.position(t).unsqueeze(-1), self.frequencies)
+        features = cos_sin(radians(phases), "sin_cos")
+        return self.mlp(features.to(self.dtype)).to(self.dtype)
+
+    def extra_repr(self) -> str:
+        """Arguments."""
+        sizes = f"{self.embed_dim}, n_frequencies={len(self.frequencies)}, scale={self.scale:g}"
+        return f"{sizes}, origin={self.origin}, span={self.span}"
