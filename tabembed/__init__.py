@@ -17,13 +17,22 @@ _HOMES = {
     "EntityEmbedding": "tabembed.nn",
     "MultiCategoricalEmbedding": "tabembed.nn",
     "LinearEmbedding": "tabembed.nn",
+    "PeriodicEmbedding": "tabembed.nn",
+    "PiecewiseLinearEmbedding": "tabembed.nn",
+    "quantile_edges": "tabembed.functional.piecewise",
+    "tree_edges": "tabembed.training.bins",
     "GaussianFourierProjection": "tabembed.nn",
     "LearnedFourierFeatures": "tabembed.nn",
+    "CyclicEmbedding": "tabembed.nn",
+    "TimestampEmbedding": "tabembed.nn",
+    "FrequencyEmbedding": "tabembed.nn",
     "TableEmbedding": "tabembed.nn",
     "TimestepFeatures": "tabembed.nn",
     "TimestepEmbedding": "tabembed.nn",
     "FiLM": "tabembed.nn",
     "AdaLayerNorm": "tabembed.nn",
+    "coverage": "tabembed.nn",
+    "calibrate": "tabembed.nn",
     "TableBatch": "tabembed.batch",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
@@ -36,22 +45,31 @@ if TYPE_CHECKING:
     from tabembed.artifact import ArtifactError as ArtifactError
     from tabembed.batch import TableBatch as TableBatch
     from tabembed.estimators import TableEmbedder as TableEmbedder
+    from tabembed.functional.piecewise import quantile_edges as quantile_edges
     from tabembed.nn import AdaLayerNorm as AdaLayerNorm
+    from tabembed.nn import CyclicEmbedding as CyclicEmbedding
     from tabembed.nn import EntityEmbedding as EntityEmbedding
     from tabembed.nn import FiLM as FiLM
+    from tabembed.nn import FrequencyEmbedding as FrequencyEmbedding
     from tabembed.nn import GaussianFourierProjection as GaussianFourierProjection
     from tabembed.nn import LearnedFourierFeatures as LearnedFourierFeatures
     from tabembed.nn import LinearEmbedding as LinearEmbedding
     from tabembed.nn import MultiCategoricalEmbedding as MultiCategoricalEmbedding
+    from tabembed.nn import PeriodicEmbedding as PeriodicEmbedding
+    from tabembed.nn import PiecewiseLinearEmbedding as PiecewiseLinearEmbedding
     from tabembed.nn import TableEmbedding as TableEmbedding
+    from tabembed.nn import TimestampEmbedding as TimestampEmbedding
     from tabembed.nn import TimestepEmbedding as TimestepEmbedding
     from tabembed.nn import TimestepFeatures as TimestepFeatures
+    from tabembed.nn import calibrate as calibrate
+    from tabembed.nn import coverage as coverage
     from tabembed.schema import TableSchema as TableSchema
     from tabembed.table import Categorical as Categorical
     from tabembed.table import CategoricalList as CategoricalList
     from tabembed.table import Continuous as Continuous
     from tabembed.table import Datetime as Datetime
     from tabembed.table import TableEncoder as TableEncoder
+    from tabembed.training.bins import tree_edges as tree_edges
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tabembed.nn.conditioning import AdaLayerNorm, FiLM
+from tabembed.nn.coverage import Coverage, calibrate, coverage
 from tabembed.nn.cyclic import CyclicEmbedding
 from tabembed.nn.dropout import Dropout, UnknownDropout
 from tabembed.nn.entity import EntityEmbedding
@@ -26,6 +27,7 @@ from tabembed.nn.timestep_embedding import TimestepEmbedding
 __all__ = [
     "AdaLayerNorm",
     "CyclicEmbedding",
+    "Coverage",
     "Dropout",
     "EntityEmbedding",
     "FiLM",
@@ -46,4 +48,6 @@ __all__ = [
     "TimestepEmbedding",
     "TimestepFeatures",
     "UnknownDropout",
+    "calibrate",
+    "coverage",
 ]

@@ -133,3 +133,16 @@ class TimestepFeatures(WideModule):
             f"{self.dim}, order={self.order}, freq_shift={self.freq_shift:g}, scale={self.scale:g}, "
             f"max_period={self.max_period:g}, precision={self.precision}"
         )
+
+
+def width_of(features: TimestepFeatures | GaussianFourierProjection) -> int:
+    """Width of features of a time.
+
+    Raises: TypeError for anything else.
+    """
+    if isinstance(features, TimestepFeatures):
+        return features.dim
+    if isinstance(features, GaussianFourierProjection):
+        return features.embed_dim
+    kinds = "TimestepFeatures or a GaussianFourierProjection"
+    raise TypeError(f"features must be {kinds}, got {type(features).__name__}")

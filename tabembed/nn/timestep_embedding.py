@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tabembed._checks import check_integer, check_seed
 from tabembed.nn.draws import generator_of, normal_, orthogonal_, split_seed, undrawn_linear, uniform_
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
-from tabembed.nn.timestep import PRESETS, TimestepFeatures
+from tabembed.nn.timestep import PRESETS, TimestepFeatures, width_of
 
 Drawing = Callable[[nn.Linear, torch.Generator | None], None]
 
@@ -90,15 +90,12 @@ class TimestepEmbedding(nn.Module):
         hidden_features = out_features if hidden_features is None else hidden_features
         check_integer(out_features=out_features, hidden_features=hidden_features)
         check_seed(seed)
+        width = width_of(features)
         if init not in _INITS:
             raise ValueError(f"init must be one of {', '.join(_INITS)}, got {init!r}")
-        if not isinstance(features, TimestepFeatures | GaussianFourierProjection):
-            kinds = "TimestepFeatures or a GaussianFourierProjection"
-            raise TypeError(f"features must be {kinds}, got {type(features).__name__}")
         super().__init__()
         self.out_features, self.hidden_features = out_features, hidden_features
         self.init, self.seed, self.features = init, seed, features
-        width = features.dim if isinstance(features, TimestepFeatures) else features.embed_dim
         self.mlp = nn.Sequential(
             undrawn_linear(width, hidden_features), nn.SiLU(), undrawn_linear(hidden_features, out_features)
         )
