@@ -70,7 +70,7 @@ def error_row(what: str, stretch: float, ours: float, theirs: float, promised: f
 
 
 def draws(kernel: str, sampler: str, size: int, sobol_points: Tensor | None) -> Iterator[Tensor]:
-    """Frequencies ``(PART, N_FREQUENCIES, size)`` of independent modules, as ``draw_frequencies`` makes them."""
+    """Frequencies ``(PART, N_FREQUENCIES, size)`` of modules, as ``draw_frequencies`` makes them."""
     generator = torch.Generator().manual_seed(1000 * size + KERNELS.index(kernel))
     for start in range(0, N_DRAWS, PART):
         if sampler == "orthogonal":

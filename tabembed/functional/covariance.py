@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from tabembed._checks import check_choice
 from tabembed.functional.phase import widened
 
 KERNELS = ("rbf", "matern12", "matern32", "matern52", "laplacian")
@@ -37,8 +38,7 @@ def covariance(kernel: str, x: Tensor, y: Tensor, lengthscale: Tensor | float = 
     tensor([[1.0000, 0.3679],
             [0.3679, 1.0000]])
     """
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
+    check_choice(KERNELS, kernel=kernel)
     x, y, scale = widened(x), widened(y), torch.as_tensor(lengthscale, device=x.device)
     x, y = x / scale, y / scale
     wide = torch.promote_types(x.dtype, y.dtype)

@@ -10,9 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_last_dim, check_real, check_seed, is_concrete
+from tabembed._checks import (
+    check_choice,
+    check_integer,
+    check_last_dim,
+    check_positive,
+    check_seed,
+    is_concrete,
+)
 from tabembed.functional.covariance import covariance
-from tabembed.functional.random_features import block_size, random_features, write_random_features
+from tabembed.functional.random_features import block_size, phases, random_features, write_waves
 from tabembed.nn.draws import generator_of, split_seed
 from tabembed.nn.per_column import PerColumn
 from tabembed.nn.precision import WideModule
@@ -83,9 +90,7 @@ class RandomFourierFeatures(WideModule):
         check_integer(in_features=in_features)
         n_frequencies = count_frequencies(features, out_features=out_features)
         choose_sampler(kernel, sampler, in_features, n_frequencies)
-        if trainable not in TRAINABLE:
-            allowed = ", ".join(str(choice) for choice in TRAINABLE)
-            raise ValueError(f"trainable must be one of {allowed}, got {trainable!r}")
+        check_choice(TRAINABLE, trainable=trainable)
         check_seed(seed)
         super().__init__()
         self.in_features, self.out_features, self.seed = in_features, out_features, seed
@@ -138,6 +143,8 @@ class RandomFourierFeatures(WideModule):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Draw the frequencies anew and go back to the first lengthscale."""
+        if self.frequencies.is_meta:
+            return
         # Drawn in float64 on the CPU, so that a seed means the same on every device.
         sizes = (self.in_features, self.frequencies.shape[1])
         drawn, offsets = draw_frequencies(self.kernel_name, self.sampler, *sizes, generator_of(self.seed))
@@ -168,7 +175,9 @@ class RandomFourierFeatures(WideModule):
         wide = torch.promote_types(frequencies.dtype, torch.float64 if _is_wide(x) else torch.float32)
         out = x.new_empty(*x.shape[:-1], self.out_features, dtype=wide)
         blocks = x.reshape(-1, self.in_features).split(block_size(frequencies))
-        write_random_features(blocks, frequencies, self.offsets, out.view(-1, self.out_features))
+        write_waves(
+            (phases(rows, frequencies) for rows in blocks), self.offsets, out.view(-1, self.out_features)
+        )
         return out
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
@@ -209,9 +218,7 @@ class RandomFourierFeatures(WideModule):
             x: rows to average over; ``None`` is the worst case, two rows far apart.
             y: rows to pair them with; ``None`` is ``x``.
         """
-        check_real(error=error)
-        if error == 0:
-            raise ValueError("error must be above 0, got 0")
+        check_positive(error=error)
         if x is None:
             needed = 1.0
         else:
@@ -235,8 +242,7 @@ def count_frequencies(features: str, **width: Any) -> int:
     """
     check_integer(**width)
     ((name, n),) = width.items()
-    if features not in FEATURES:
-        raise ValueError(f"features must be one of {', '.join(FEATURES)}, got {features!r}")
+    check_choice(FEATURES, features=features)
     if features == "cos":
         return n
     if n % 2:
@@ -258,8 +264,7 @@ def check_lengthscale(lengthscale: Any, in_features: int) -> float | list[float]
     if not single and len(numbers) != in_features:
         raise ValueError(f"lengthscale must have {in_features} numbers, one per feature, got {len(numbers)}")
     for number in numbers:
-        if not 0 < number < math.inf:
-            raise ValueError(f"lengthscale must be positive and finite, got {number:g}")
+        check_positive(lengthscale=number)
     return numbers[0] if single else numbers
 
 

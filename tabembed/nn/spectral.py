@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from tabembed._checks import check_choice
 from tabembed.functional.covariance import KERNELS
 
 SAMPLERS = ("auto", "iid", "orthogonal", "sobol")
@@ -21,10 +22,8 @@ def choose_sampler(kernel: str, sampler: str, in_features: int, n_frequencies: i
     Raises: ValueError for an unknown kernel or sampler, and for orthogonal frequencies of the L1
         kernel, which is not the same in every direction.
     """
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
-    if sampler not in SAMPLERS:
-        raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
+    check_choice(KERNELS, kernel=kernel)
+    check_choice(SAMPLERS, sampler=sampler)
     if sampler == "orthogonal" and kernel == "laplacian":
         raise ValueError("sampler must be auto, iid or sobol for the laplacian kernel, got 'orthogonal'")
     if sampler != "auto":
