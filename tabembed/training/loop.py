@@ -13,8 +13,9 @@ from torch import Tensor
 
 from tabembed._checks import check_integer, check_probability, check_real
 from tabembed.batch import TableBatch
-from tabembed.schema import MISSING, UNKNOWN
-from tabembed.training.network import TableNetwork
+from tabembed.schema import UNKNOWN
+from tabembed.training.bins import adapt_bins
+from tabembed.training.network import Network
 from tabembed.training.objective import Objective
 
 WARM_UP = 0.1
@@ -23,7 +24,7 @@ WARM_UP = 0.1
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; names and meaning are those of ``TableEmbedder``."""
+    """How to train; names and meaning are those of the estimators."""
 
     max_iter: int = 10
     batch_size: int | str = "auto"
@@ -59,7 +60,7 @@ class Settings:
 
 
 def train(
-    network: TableNetwork,
+    network: Network,
     batch: TableBatch,
     target: Tensor,
     objective: Objective,
@@ -95,9 +96,10 @@ def train(
     training, validation = _split(len(batch), fraction, order_generator)
     held_out, held_out_target = unseen_to_unknown(batch[validation], batch[training]), target[validation]
     batch, target = _by_rows(batch[training]), target[training]
+    adapt_bins(network, batch, target, objective)
     _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
     batch_size = settings.rows_per_step(len(batch))
-    groups = network_groups(network, settings.learning_rate_init, settings.alpha)
+    groups = network.param_groups(settings.learning_rate_init, settings.alpha)
     optimizer = torch.optim.AdamW(groups, fused=True)
     n_steps = settings.max_iter * math.ceil(len(batch) / batch_size)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, n_steps))
@@ -125,18 +127,11 @@ def train(
                 break
     if len(held_out):
         network.load_state_dict(best)
-    forget_unseen(network, batch)
+    network.forget_unseen(batch)
     _set_generator(network, None)
     network.eval()
     network.requires_grad_(False)
     return losses
-
-
-def network_groups(network: TableNetwork, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups for an optimiser: the embedding's own, and everything behind it."""
-    dense = [p for part in (network.hidden, network.head) for p in part.parameters()]
-    own = network.embedding.param_groups(learning_rate, weight_decay)
-    return [*own, {"params": dense, "lr": learning_rate, "weight_decay": weight_decay}]
 
 
 def unseen_to_unknown(batch: TableBatch, training: TableBatch) -> TableBatch:
@@ -157,18 +152,6 @@ def unseen_to_unknown(batch: TableBatch, training: TableBatch) -> TableBatch:
 
 def _map_unseen(ids: Tensor, seen: Tensor) -> Tensor:
     return ids.where(torch.isin(ids, seen), UNKNOWN)
-
-
-@torch.no_grad()
-def forget_unseen(network: TableNetwork, training: TableBatch) -> None:
-    """Give every id that no row of ``training`` has the vector of the unknown id."""
-    seen = dict(zip([c.name for c in network.schema.categorical], training.ids.unbind(1), strict=True))
-    seen |= {name: ragged.ids for name, ragged in training.lists.items()}
-    for name, ids in seen.items():
-        weight = network.embedding.weight(name)
-        unseen = torch.bincount(ids, minlength=len(weight)) == 0
-        unseen[:MISSING] = unseen[UNKNOWN] = False
-        weight[unseen] = weight[UNKNOWN].clone()
 
 
 def _split(n_rows: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -192,12 +175,12 @@ def _rate(step: int, n_steps: int) -> float:
 
 
 @torch.no_grad()
-def _mean_loss(network: TableNetwork, batch: TableBatch, target: Tensor, objective: Objective) -> float:
+def _mean_loss(network: Network, batch: TableBatch, target: Tensor, objective: Objective) -> float:
     network.eval()
     return float(objective.loss(network(**batch.tensors()), target))
 
 
-def _set_generator(network: TableNetwork, generator: torch.Generator | None) -> None:
+def _set_generator(network: Network, generator: torch.Generator | None) -> None:
     for module in network.modules():
         if hasattr(module, "generator"):
             module.generator = generator  # type: ignore[assignment]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contracts.case import Case as Case
 from contracts.fourier import CASES as FOURIER
-from contracts.random_fourier import CASES as RANDOM_FOURIER
 from contracts.numeric import CASES as NUMERIC
+from contracts.random_fourier import CASES as RANDOM_FOURIER
 from contracts.tables import CASES as TABLES
 from contracts.time import CASES as TIME
 from contracts.timestep import CASES as TIMESTEP
