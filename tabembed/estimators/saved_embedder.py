@@ -15,7 +15,7 @@ from tabembed import artifact
 from tabembed.artifact import ArtifactError
 from tabembed.schema import TableSchema
 from tabembed.table import TableEncoder
-from tabembed.training.network import TableNetwork
+from tabembed.training.network import MAKERS, TableNetwork
 
 _FITTED = ("target_type_", "n_iter_", "validation_losses_", "n_features_in_", "_fingerprint")
 
@@ -84,8 +84,10 @@ def _part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 
 def _to_json(name: str, value: Any) -> Any:
-    if name == "numeric":
-        return _numeric_to_json(value)
+    if name in MAKERS:
+        return _maker_to_json(name, value)
+    if name == "embedding":
+        return {inner: _to_json(inner, value[inner]) for inner in value}
     if isinstance(value, np.generic):
         value = value.item()
     try:
@@ -95,30 +97,32 @@ def _to_json(name: str, value: Any) -> Any:
 
 
 def _from_json(name: str, value: Any) -> Any:
-    if name == "numeric" and value is not None:
-        maker = getattr(tabembed.nn, _allowed(value["numeric"])).from_columns
+    if name in MAKERS and value is not None:
+        maker = getattr(tabembed.nn, _allowed(name, value[name])).from_columns
         return partial(maker, **value["keywords"]) if value["keywords"] else maker
+    if name == "embedding":
+        return {inner: _from_json(inner, value[inner]) for inner in value}
     return tuple(value) if isinstance(value, list) else value
 
 
-def _numeric_to_json(numeric: Any) -> Any:
+def _maker_to_json(argument: str, given: Any) -> Any:
     """The name of a module of ``tabembed.nn`` and its keywords; the maker itself is never saved."""
-    if numeric is None:
+    if given is None:
         return None
-    keywords, maker = {}, numeric
+    keywords, maker = {}, given
     if isinstance(maker, partial) and not maker.args:
         keywords, maker = maker.keywords, maker.func
     module = maker if isinstance(maker, type) else getattr(maker, "__self__", None)
     name = getattr(module, "__name__", "")
     if name not in tabembed.nn.__all__ or getattr(tabembed.nn, name) is not module:
         raise ValueError(
-            "numeric must be None, a module of tabembed.nn or a functools.partial of one to be saved, "
-            f"got {numeric!r}"
+            f"{argument} must be None, a module of tabembed.nn or a functools.partial of one to be saved, "
+            f"got {given!r}"
         )
-    return {"numeric": name, "keywords": _to_json("numeric's keywords", keywords)}
+    return {argument: name, "keywords": _to_json(f"{argument}'s keywords", keywords)}
 
 
-def _allowed(name: str) -> str:
+def _allowed(argument: str, name: str) -> str:
     if name not in tabembed.nn.__all__ or not hasattr(getattr(tabembed.nn, name), "from_columns"):
-        raise ArtifactError(f"numeric must be a module of tabembed.nn that has from_columns, got {name!r}")
+        raise ArtifactError(f"{argument} must be a module of tabembed.nn that has from_columns, got {name!r}")
     return name

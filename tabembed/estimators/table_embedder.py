@@ -22,7 +22,7 @@ from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
 from tabembed.training.crossfit import cross_fit, make_splits
 from tabembed.training.loop import Settings, train
-from tabembed.training.network import TableNetwork, check_output, vectors
+from tabembed.training.network import MAKERS, TableNetwork, check_output, vectors
 from tabembed.training.objective import check_target, make_objective
 
 
@@ -40,6 +40,9 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
             ``TableEncoder()``.
         numeric: makes the module of the continuous columns inside the network; ``None`` is
             ``LinearEmbedding.from_columns``.
+        time: makes the module of the datetime columns inside the network, such as
+            ``CyclicEmbedding``; ``None`` is ``TimeEmbedding.from_columns``, a straight line. The columns
+            of the output are the same with any: the place between the earliest and the latest time.
         output: what ``transform`` and ``fit_transform`` return: ``"columns"``, the categorical
             columns' vectors and the scaled numbers side by side; ``"row"``, the network's last
             hidden layer; ``"both"``. Read when they are called: changing it needs no new fit.
@@ -91,6 +94,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         encoder: TableEncoder | None = None,
         numeric: Any = None,
         *,
+        time: Any = None,
         output: str = "columns",
         target_type: str = "auto",
         cv: Any = 5,
@@ -110,6 +114,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
     ) -> None:
         self.encoder = encoder
         self.numeric = numeric
+        self.time = time
         self.output = output
         self.target_type = target_type
         self.cv = cv
@@ -221,7 +226,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         Args:
             path: the folder.
 
-        Raises: ValueError when ``numeric``, ``cv`` or ``random_state`` is an object that has no
+        Raises: ValueError when ``numeric``, ``time``, ``cv`` or ``random_state`` is an object that has no
             place in such a folder.
         """
         check_is_fitted(self)
@@ -274,8 +279,9 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         return cross_fit(splits, batch, network, fit_fold, partial(vectors, output=self.output), n_aligned)
 
     def _architecture(self, n_outputs: int) -> dict[str, Any]:
-        names = ("hidden_layer_sizes", "dropout", "unknown_dropout", "embed_dims", "numeric")
-        return {"n_outputs": n_outputs, **{name: getattr(self, name) for name in names}}
+        own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}
+        embedding = {name: getattr(self, name) for name in ("embed_dims", *MAKERS)}
+        return {"n_outputs": n_outputs, **own, "embedding": embedding}
 
     def _settings(self) -> Settings:
         device = self.device

@@ -17,9 +17,10 @@ from tabembed.nn.lists import ListEmbedding
 from tabembed.nn.multi_categorical import MultiCategoricalEmbedding
 from tabembed.nn.sizes import table_dims
 from tabembed.nn.time import TimeEmbedding
-from tabembed.schema import PADDING, ContinuousColumn, TableSchema
+from tabembed.schema import PADDING, ContinuousColumn, DatetimeColumn, TableSchema
 
 Numeric = Callable[[tuple[ContinuousColumn, ...]], nn.Module]
+Time = Callable[[tuple[DatetimeColumn, ...]], nn.Module]
 
 
 class TableEmbedding(nn.Module):
@@ -33,10 +34,13 @@ class TableEmbedding(nn.Module):
         numeric: makes the module of the continuous columns from their part of the schema; it maps
             ``(values, missing)`` to ``(*, n_continuous, d_embedding)`` and has ``d_embedding``.
             ``None`` takes ``LinearEmbedding.from_columns``.
+        time: makes the module of the datetime columns from their part of the schema; it maps
+            ``times`` to ``(*, n_datetime, d_embedding)`` and has ``d_embedding``. ``None`` takes
+            ``TimeEmbedding.from_columns``.
         dropout: share of elements of categorical and list vectors dropped while training.
         unknown_dropout: share of known ids read as the unknown id while training.
         seed: seed of the first weights; ``None`` draws from torch's global generator. A module
-            that ``numeric`` makes draws by its own rule.
+            that ``numeric`` or ``time`` makes draws by its own rule.
 
     Shape:
         - ids: ``(*, n_categorical)`` integers
@@ -65,6 +69,7 @@ class TableEmbedding(nn.Module):
         *,
         embed_dims: str | int | Mapping[str, int] = "auto",
         numeric: Numeric | None = None,
+        time: Time | None = None,
         dropout: float = 0.0,
         unknown_dropout: float = 0.0,
         seed: int | None = None,
@@ -79,7 +84,7 @@ class TableEmbedding(nn.Module):
         self.unknown_dropout = UnknownDropout(unknown_dropout)
         self.categorical: MultiCategoricalEmbedding | None = None
         self.numeric: Any = None
-        self.time: TimeEmbedding | None = None
+        self.time: Any = None
         if schema.categorical:
             names = [column.name for column in schema.categorical]
             self.categorical = MultiCategoricalEmbedding(
@@ -94,7 +99,8 @@ class TableEmbedding(nn.Module):
             linear = LinearEmbedding.from_columns
             self.numeric = numeric(schema.continuous) if numeric else linear(schema.continuous, seed=seeds[1])
         if schema.datetime:
-            self.time = TimeEmbedding(schema.datetime, seed=seeds[2])
+            line = TimeEmbedding.from_columns
+            self.time = time(schema.datetime) if time else line(schema.datetime, seed=seeds[2])
         self.lists: Any = nn.ModuleList(
             ListEmbedding(column.n_ids, dims[column.name], dropout=dropout, name=column.name, seed=list_seed)
             for column, list_seed in zip(schema.lists, seeds[3:], strict=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ from torch.nn import functional as F
 
 from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
+from tabembed.functional.position import position
 from tabembed.nn import TableEmbedding
 from tabembed.nn.dropout import Dropout
-from tabembed.schema import MISSING_TIME, TableSchema
+from tabembed.schema import MISSING, MISSING_TIME, UNKNOWN, TableSchema
 
 CHUNK = 65_536
 """Rows that are embedded at a time."""
+MAKERS = ("numeric", "time")
+"""Arguments of ``TableEmbedding`` that make a module of some columns."""
 
 
 class Hidden(nn.Module):
@@ -43,7 +47,23 @@ class Hidden(nn.Module):
         return F.silu(F.linear(x.double(), self.linear.weight.double(), self.linear.bias.double()))
 
 
-class TableNetwork(nn.Module):
+class Network(nn.Module):
+    """What the loop trains: it predicts a target from the tensors of a batch."""
+
+    @property
+    def numeric(self) -> Any:
+        """The module of the continuous columns that may fit itself to the rows, if there is one."""
+        return None
+
+    def param_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+        """Parameter groups for an optimiser."""
+        raise NotImplementedError
+
+    def forget_unseen(self, training: TableBatch) -> None:
+        """Take back what no row of ``training`` has taught: nothing, where there are no ids."""
+
+
+class TableNetwork(Network):
     """Embed a table's columns, mix them in hidden layers, and predict a target.
 
     Args:
@@ -53,8 +73,7 @@ class TableNetwork(nn.Module):
             vector.
         dropout: share of hidden units that is dropped in training.
         unknown_dropout: share of ids that is replaced by the unknown id in training.
-        embed_dims: widths of the categorical columns, as in ``TableEmbedding``.
-        numeric: makes the module of the continuous columns, as in ``TableEmbedding``.
+        embedding: ``embed_dims``, ``numeric`` and ``time`` of ``TableEmbedding``.
         seed: every initial weight follows from it.
 
     Shape:
@@ -71,8 +90,7 @@ class TableNetwork(nn.Module):
         hidden_layer_sizes: Sequence[int] = (128, 64),
         dropout: float = 0.0,
         unknown_dropout: float = 0.0,
-        embed_dims: Any = "auto",
-        numeric: Any = None,
+        embedding: Mapping[str, Any] = MappingProxyType({}),
         seed: int = 0,
     ) -> None:
         if not isinstance(hidden_layer_sizes, Sequence) or isinstance(hidden_layer_sizes, str):
@@ -80,12 +98,9 @@ class TableNetwork(nn.Module):
         check_integer(**{f"hidden_layer_sizes[{i}]": size for i, size in enumerate(hidden_layer_sizes)})
         super().__init__()
         self.schema = schema
+        makers = {name: _seeded(embedding.get(name), seed) for name in MAKERS}
         self.embedding = TableEmbedding(
-            schema,
-            embed_dims=embed_dims,
-            numeric=_seeded(numeric, seed),
-            unknown_dropout=unknown_dropout,
-            seed=seed,
+            schema, **{**embedding, **makers}, unknown_dropout=unknown_dropout, seed=seed
         )
         generator = torch.Generator().manual_seed(seed)
         sizes = [self.embedding.output_dim, *hidden_layer_sizes]
@@ -111,10 +126,11 @@ class TableNetwork(nn.Module):
         """
         vectors = self.embedding.by_column(**tensors) if self._dims() else {}
         numbers = {c.name: tensors["values"][..., i] for i, c in enumerate(self.schema.continuous)}
-        if self.embedding.time is not None:
-            missing = tensors["times"] == MISSING_TIME
-            times = self.embedding.time.position(tensors["times"]).masked_fill(missing, 0.5)
-            numbers |= {c.name: 2 * times[..., i] - 1 for i, c in enumerate(self.schema.datetime)}
+        if columns := self.schema.datetime:
+            times = tensors["times"]
+            places = position(times, [c.minimum for c in columns], [c.maximum for c in columns]).float()
+            places = places.masked_fill(times == MISSING_TIME, 0.5)
+            numbers |= {c.name: 2 * places[..., i] - 1 for i, c in enumerate(columns)}
         parts = [
             numbers[column.name][..., None] if column.name in numbers else vectors[column.name]
             for column in self.schema.columns
@@ -141,6 +157,28 @@ class TableNetwork(nn.Module):
         """How many entries of ``columns`` belong to every column."""
         dims = self._dims()
         return {column.name: dims.get(column.name, 1) for column in self.schema.columns}
+
+    @property
+    def numeric(self) -> Any:
+        """The module of the continuous columns."""
+        return self.embedding.numeric
+
+    def param_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+        """Parameter groups for an optimiser: the embedding's own, and everything behind it."""
+        dense = [p for part in (self.hidden, self.head) for p in part.parameters()]
+        own = self.embedding.param_groups(learning_rate, weight_decay)
+        return [*own, {"params": dense, "lr": learning_rate, "weight_decay": weight_decay}]
+
+    @torch.no_grad()
+    def forget_unseen(self, training: TableBatch) -> None:
+        """Give every id that no row of ``training`` has the vector of the unknown id."""
+        seen = dict(zip([c.name for c in self.schema.categorical], training.ids.unbind(1), strict=True))
+        seen |= {name: ragged.ids for name, ragged in training.lists.items()}
+        for name, ids in seen.items():
+            weight = self.embedding.weight(name)
+            unseen = torch.bincount(ids, minlength=len(weight)) == 0
+            unseen[:MISSING] = unseen[UNKNOWN] = False
+            weight[unseen] = weight[UNKNOWN].clone()
 
     def _dims(self) -> dict[str, int]:
         dims = self.embedding.embedding_dims()
@@ -177,14 +215,14 @@ def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray
     return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
 
 
-def _seeded(numeric: Any, seed: int) -> Any:
-    """The maker of the continuous columns' module, with its first weights drawn from ``seed``."""
-    if isinstance(numeric, type):
-        numeric = numeric.from_columns  # type: ignore[attr-defined]
-    if numeric is None or "seed" not in inspect.signature(numeric).parameters:
-        return numeric
-    given = getattr(numeric, "keywords", {}).get("seed")
-    return partial(numeric, seed=seed if given is None else given)
+def _seeded(maker: Any, seed: int) -> Any:
+    """The maker of some columns' module, with its first weights drawn from ``seed``."""
+    if isinstance(maker, type):
+        maker = maker.from_columns  # type: ignore[attr-defined]
+    if maker is None or "seed" not in inspect.signature(maker).parameters:
+        return maker
+    given = getattr(maker, "keywords", {}).get("seed")
+    return partial(maker, seed=seed if given is None else given)
 
 
 def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator) -> nn.Linear:

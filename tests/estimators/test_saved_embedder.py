@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold
 
 import tabembed
 from tabembed import ArtifactError, LinearEmbedding, TableEmbedder, TableEncoder
+from tabembed.nn import TimeEmbedding
 
 pytestmark = pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
 
@@ -64,6 +65,7 @@ def test_everything_fitted_comes_back(table, embedder, tmp_path):
     ("params", "message"),
     [
         ({"numeric": lambda columns: LinearEmbedding(len(columns))}, "numeric must be None, a module of"),
+        ({"time": lambda columns: TimeEmbedding(columns)}, "time must be None, a module of"),
         ({"cv": KFold(2)}, "cv must be plain numbers or text to be saved, got KFold"),
         ({"random_state": np.random.RandomState(0)}, "random_state must be plain numbers or text"),
     ],
@@ -80,8 +82,11 @@ def test_objects_are_not_saved(table, embedder, tmp_path, params, message):
     [
         (("built", "hidden_layer_sizes"), [10**9, 8]),
         (("built", "n_outputs"), 2),
-        (("built", "numeric"), {"numeric": "os.system", "keywords": {}}),
-        (("built", "numeric"), {"numeric": "Dropout", "keywords": {}}),
+        (("built", "embedding", "numeric"), {"numeric": "os.system", "keywords": {}}),
+        (("built", "embedding", "numeric"), {"numeric": "Dropout", "keywords": {}}),
+        (("built", "embedding", "time"), {"time": "os.system", "keywords": {}}),
+        (("built", "embedding", "time"), {"numeric": "TimeEmbedding", "keywords": {}}),
+        (("built", "embedding", "time"), {"time": "CyclicEmbedding", "keywords": {"periods": "moon"}}),
         (("params",), {"no_such": 1}),
         (("encoder",), {}),
         (("fitted",), {}),
