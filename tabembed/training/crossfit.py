@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from torch import Tensor
 
 from tabembed.batch import TableBatch
-from tabembed.training.network import TableNetwork
+from tabembed.training.network import Network
 
 RIDGE = 1e-5
 """Weight of the ridge penalty, relative to the mean variance of the vectors.
@@ -21,6 +21,7 @@ Boosting on the row vectors of Adult, ROC AUC: 0.898 without a map, 0.903 with a
 """
 
 Split = tuple[np.ndarray, np.ndarray]
+AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
 def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> list[Split]:
@@ -59,9 +60,9 @@ def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> 
 def cross_fit(
     splits: Sequence[Split],
     batch: TableBatch,
-    full: TableNetwork,
-    fit: Callable[[int, Tensor], TableNetwork],
-    vectors: Callable[[TableNetwork, TableBatch], np.ndarray],
+    full: AnyNetwork,
+    fit: Callable[[int, Tensor], AnyNetwork],
+    vectors: Callable[[AnyNetwork, TableBatch], np.ndarray],
     n_aligned: int,
 ) -> np.ndarray:
     """Vectors of every row from the fold that did not train on it, in the full fit's coordinates.

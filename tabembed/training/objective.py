@@ -93,12 +93,13 @@ def _guess(y: np.ndarray) -> str:
     return "multiclass"
 
 
-def check_target(y: Any, n_rows: int) -> np.ndarray:
+def check_target(y: Any, n_rows: int, estimator: str = "TableEmbedder") -> np.ndarray:
     """Check a target and make it a one-dimensional array of one kind.
 
     Args:
         y: one value a row: numbers, booleans or text, in an array, a series or a list.
         n_rows: number of rows that it must have.
+        estimator: who asks, for the message.
 
     Raises: ValueError when ``y`` is absent, is not one value a row, has a gap or an infinite
         value, or never varies; TypeError when it mixes text with other kinds.
@@ -107,7 +108,7 @@ def check_target(y: Any, n_rows: int) -> np.ndarray:
     [1, 2, 2]
     """
     if y is None:
-        raise ValueError("TableEmbedder requires y to be passed, but the target y is None")
+        raise ValueError(f"{estimator} requires y to be passed, but the target y is None")
     y = column_or_1d(np.asarray(y), warn=True)
     if len(y) != n_rows:
         raise ValueError(f"y must have one value for every row of X, got {len(y)} values for {n_rows} rows")

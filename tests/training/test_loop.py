@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tabembed.table import Categorical, TableEncoder
-from tabembed.training.loop import Settings, network_groups, train
+from tabembed.training.loop import Settings, train
 from tabembed.training.network import TableNetwork, vectors
 from tabembed.training.objective import make_objective
 
@@ -96,7 +96,7 @@ def test_ids_without_a_training_row_get_the_unknown_vector(problem):
 
 def test_every_parameter_is_in_one_group(problem):
     network = TableNetwork(problem[0], 1)
-    groups = network_groups(network, 0.1, 0.2)
+    groups = network.param_groups(0.1, 0.2)
     found = [id(p) for group in groups for p in group["params"]]
     assert sorted(found) == sorted(id(p) for p in network.parameters())
     assert {group["lr"] for group in groups} == {0.1}
