@@ -10,7 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_bool_tensor, check_integer, check_last_dim, check_positive, check_seed
+from tabembed._checks import (
+    check_bool_tensor,
+    check_choice,
+    check_integer,
+    check_last_dim,
+    check_positive,
+    check_seed,
+)
 from tabembed.functional.periodic import periodic_code, shifted_code
 from tabembed.nn.draws import generator_of, normal_, truncated_normal_, uniform_
 from tabembed.nn.precision import WideModule
@@ -94,8 +101,7 @@ class PeriodicEmbedding(WideModule):
         frequency_scale: float | None = None,
         seed: int | None = None,
     ) -> None:
-        if variant not in VARIANTS:
-            raise ValueError(f"variant must be one of {list(VARIANTS)}, got {variant!r}")
+        check_choice(list(VARIANTS), variant=variant)
         kind = VARIANTS[variant]
         d = kind.d_embedding if d_embedding is None else d_embedding
         k = kind.n_frequencies if n_frequencies is None else n_frequencies

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_bool_tensor, check_integer, check_last_dim, check_seed
+from tabembed._checks import check_bool_tensor, check_choice, check_integer, check_last_dim, check_seed
 from tabembed.functional.phase import widened
 from tabembed.functional.piecewise import pad_edges, piecewise_linear, quantile_edges
 from tabembed.nn.draws import generator_of, uniform_
@@ -84,8 +84,8 @@ class PiecewiseLinearEmbedding(WideModule):
         seed: int | None = None,
     ) -> None:
         check_integer(n_columns=len(edges), d_embedding=d_embedding)
-        _check_choice("version", version, VERSIONS)
-        _check_choice("extrapolation", extrapolation, EXTRAPOLATIONS)
+        check_choice(VERSIONS, version=version)
+        check_choice(EXTRAPOLATIONS, extrapolation=extrapolation)
         check_seed(seed)
         n_bins = max(1, *(len(column) - 1 for column in edges)) if n_bins is None else n_bins
         check_integer(n_bins=n_bins)
@@ -128,7 +128,7 @@ class PiecewiseLinearEmbedding(WideModule):
             extrapolation: as in the constructor.
             seed: as in the constructor.
         """
-        _check_choice("bins", bins, BINS)
+        check_choice(BINS, bins=bins)
         distinct = [torch.tensor(column.distinct, dtype=torch.float64, device="cpu") for column in columns]
         edges = [quantile_edges(points, n_bins).to(torch.get_default_dtype()).unique() for points in distinct]
         own: dict[str, Any] = {"version": version, "activation": activation, "extrapolation": extrapolation}
@@ -222,8 +222,3 @@ class PiecewiseLinearEmbedding(WideModule):
         """Sizes."""
         own = f"n_bins={self.n_bins}, version={self.version!r}, extrapolation={self.extrapolation!r}"
         return f"{self.n_features}, {self.d_embedding}, {own}, activation={self.activation}"
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ def tree_edges(
     tree = (DecisionTreeClassifier if classes else DecisionTreeRegressor)(
         max_leaf_nodes=max(n_bins, 2),
         min_samples_leaf=n_leaf,
-        min_impurity_decrease=min_impurity_decrease if n_bins > 1 else math.inf,
+        min_impurity_decrease=min_impurity_decrease if n_bins > 1 else sys.float_info.max,
         random_state=0,  # one column leaves nothing to chance, but None would read a global generator
     )
     x, y, gone = widened(values).cpu().numpy(), target.cpu().numpy(), missing.cpu().numpy()

@@ -139,7 +139,7 @@ def test_from_columns_passes_everything_on():
         (
             {"variant": "lite"},
             ValueError,
-            r"variant must be one of \['plr', 'pl', 'plr-lite', 'pbld'\], got 'lite'",
+            r"variant must be one of plr, pl, plr-lite, pbld, got 'lite'",
         ),
         ({"seed": -3}, ValueError, "seed must be at least 0, got -3"),
     ],
