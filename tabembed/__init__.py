@@ -14,6 +14,8 @@ _HOMES = {
     "Datetime": "tabembed.table",
     "CategoricalList": "tabembed.table",
     "TableEmbedder": "tabembed.estimators",
+    "GaussianFourierTransformer": "tabembed.estimators",
+    "RandomFourierTransformer": "tabembed.estimators",
     "EntityEmbedding": "tabembed.nn",
     "MultiCategoricalEmbedding": "tabembed.nn",
     "LinearEmbedding": "tabembed.nn",
@@ -33,6 +35,7 @@ _HOMES = {
     "AdaLayerNorm": "tabembed.nn",
     "coverage": "tabembed.nn",
     "calibrate": "tabembed.nn",
+    "RandomFourierFeatures": "tabembed.nn",
     "TableBatch": "tabembed.batch",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
@@ -44,6 +47,8 @@ __all__ = [*_HOMES, "load"]
 if TYPE_CHECKING:
     from tabembed.artifact import ArtifactError as ArtifactError
     from tabembed.batch import TableBatch as TableBatch
+    from tabembed.estimators import GaussianFourierTransformer as GaussianFourierTransformer
+    from tabembed.estimators import RandomFourierTransformer as RandomFourierTransformer
     from tabembed.estimators import TableEmbedder as TableEmbedder
     from tabembed.functional.piecewise import quantile_edges as quantile_edges
     from tabembed.nn import AdaLayerNorm as AdaLayerNorm
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
     from tabembed.nn import MultiCategoricalEmbedding as MultiCategoricalEmbedding
     from tabembed.nn import PeriodicEmbedding as PeriodicEmbedding
     from tabembed.nn import PiecewiseLinearEmbedding as PiecewiseLinearEmbedding
+    from tabembed.nn import RandomFourierFeatures as RandomFourierFeatures
     from tabembed.nn import TableEmbedding as TableEmbedding
     from tabembed.nn import TimestampEmbedding as TimestampEmbedding
     from tabembed.nn import TimestepEmbedding as TimestepEmbedding

@@ -1,5 +1,7 @@
 """scikit-learn estimators."""
 
+from tabembed.estimators.gaussian_fourier import GaussianFourierTransformer
+from tabembed.estimators.random_fourier import RandomFourierTransformer
 from tabembed.estimators.table_embedder import TableEmbedder
 
-__all__ = ["TableEmbedder"]
+__all__ = ["GaussianFourierTransformer", "RandomFourierTransformer", "TableEmbedder"]
