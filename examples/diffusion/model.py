@@ -33,7 +33,7 @@ class TableDiffusion:
         time: str,
         *,
         n_updates: int,
-        batch_size: int = 512,
+        batch_size: int = 256,
         learning_rate: float = 2e-3,
         seed: int = 0,
     ) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tabembed.nn import FiLM, GaussianFourierProjection, TimestepEmbedding, TimestepFeatures
-from tabembed.nn.coverage import calibrate
+from tabembed.nn import FiLM, GaussianFourierProjection, TimestepEmbedding, TimestepFeatures, calibrate
 
 EMBEDDINGS = ["none", "naive", "calibrated", "Gaussian"]
 
