@@ -65,6 +65,8 @@ def some_conditioned(leading: Sequence[int], dim: int, cond_dim: int) -> tuple[T
 
 
 def features_of(m: Any, t: float) -> list[float]:
+    if isinstance(m, modules.GaussianFourierProjection):
+        return reference.gaussian_projection(t, m.frequencies.tolist(), m.order)
     return reference.timestep(t, m.dim, m.order, m.freq_shift, m.scale, m.max_period)
 
 
@@ -75,6 +77,11 @@ def expect_features(m: Any, inputs: tuple[Any, ...]) -> Tensor:
 def expect_embedding(m: Any, inputs: tuple[Any, ...]) -> Tensor:
     layers = [(layer.weight.tolist(), layer.bias.tolist()) for layer in (m.mlp[0], m.mlp[2])]
     return by_row(lambda t: reference.mlp(features_of(m.features, t), layers), inputs[0].shape, inputs[0])
+
+
+def gaussian_embedding(seed: int | None) -> modules.TimestepEmbedding:
+    features = modules.GaussianFourierProjection(8, scale=1.0, seed=seed)
+    return modules.TimestepEmbedding(features, 4, init="k_diffusion", seed=seed)
 
 
 def expect_film(m: Any, inputs: tuple[Any, ...]) -> Tensor:
@@ -120,6 +127,13 @@ CASES = [
         lambda seed: modules.TimestepEmbedding(
             modules.TimestepFeatures(9), 3, hidden_features=5, init="score_sde", seed=seed
         ),
+        lambda leading: (some_steps(leading, 20),),
+        expect_embedding,
+        matrices=True,
+    ),
+    Case(
+        "TimestepEmbedding-Gaussian",
+        gaussian_embedding,
         lambda leading: (some_steps(leading, 20),),
         expect_embedding,
         matrices=True,
