@@ -88,7 +88,7 @@ def phases() -> list[dict[str, Any]]:
 
 
 def activity() -> list[dict[str, Any]]:
-    """Share of active dims, components that hold 99 % of the variance, cosine of neighbours: before and after."""
+    """Active dims, components that hold 99 % of the variance, and how alike neighbours are."""
     rows = []
     for name, t_range in RANGES.items():
         kinds = {
