@@ -14,10 +14,11 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tabembed.estimators import saved_embedder
 from tabembed.estimators.fingerprint import fingerprint
+from tabembed.estimators.tables import check_names, check_table
 from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
 from tabembed.training.crossfit import cross_fit, make_splits
@@ -164,7 +165,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
             - output: ``(n_rows, len(get_feature_names_out()))`` float32
         """
         check_is_fitted(self)
-        batch = self.encoder_.transform(self._check_table(X, reset=False))
+        batch = self.encoder_.transform(check_table(self, X, reset=False))
         if len(batch) == self.encoder_.schema_.n_rows and fingerprint(batch) == self._fingerprint:
             warnings.warn(
                 "TableEmbedder.transform got the table of the fit: these vectors have seen its target "
@@ -182,8 +183,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
             input_features: ignored, but checked: the names of the fit, or ``None``.
         """
         check_is_fitted(self)
-        if input_features is not None:
-            self._check_names(np.asarray(input_features, dtype=object))
+        check_names(self, input_features)
         check_output(self.output)
         columns = self.network_.column_names()
         rows = [f"row_e{i}" for i in range(self.network_.row_dim)]
@@ -245,7 +245,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         settings = self._settings()
         if y is None:
             check_target(y, 0)
-        X = self._check_table(X, reset=True)
+        X = check_table(self, X, reset=True)
         encoder = clone(TableEncoder() if self.encoder is None else self.encoder).fit(X)
         batch = encoder.transform(X)
         y = check_target(y, len(batch))
@@ -290,30 +290,6 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         names = [field.name for field in fields(Settings) if field.name != "device"]
         return Settings(device=device, **{name: getattr(self, name) for name in names})
 
-    def _check_table(self, X: Any, *, reset: bool) -> Any:
-        """Check names and widths as scikit-learn does; arrays are checked wholly."""
-        names = _column_names(X)
-        if names is not None:
-            validate_data(self, pd.DataFrame(columns=names), reset=reset, skip_check_array=True)
-            return X
-        if isinstance(X, list) and np.asarray(X, dtype=object).ndim == 2:
-            plain = np.asarray(X)
-            # numpy would turn the numbers of a mixed list into text.
-            X = np.asarray(X, dtype=object) if plain.dtype.kind in "US" else plain
-        minimum = 1 if reset else 0
-        return validate_data(
-            self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=minimum
-        )
-
-    def _check_names(self, names: np.ndarray) -> None:
-        if len(names) != self.n_features_in_:
-            raise ValueError(
-                f"input_features should have length equal to number of features ({self.n_features_in_}), "
-                f"got {len(names)}"
-            )
-        if not np.array_equal(getattr(self, "feature_names_in_", names), names):
-            raise ValueError(f"input_features is not equal to feature_names_in_, got {names.tolist()}")
-
     def __getstate__(self) -> dict[str, Any]:
         """Weights as arrays: they load without a GPU, and joblib can hash them."""
         state = super().__getstate__().copy()
@@ -334,14 +310,3 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _column_names(X: Any) -> list[str] | None:
-    """Names of a table that has names, ``None`` for an array."""
-    if isinstance(X, dict):
-        return [str(name) for name in X]
-    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "columns"):
-        from tabembed.table.frame import read_frame
-
-        return list(read_frame(X).names)
-    return None
