@@ -14,6 +14,7 @@ _HOMES = {
     "Datetime": "tabembed.table",
     "CategoricalList": "tabembed.table",
     "TableEmbedder": "tabembed.estimators",
+    "CyclicTransformer": "tabembed.estimators",
     "GaussianFourierTransformer": "tabembed.estimators",
     "RandomFourierTransformer": "tabembed.estimators",
     "EntityEmbedding": "tabembed.nn",
@@ -47,6 +48,7 @@ __all__ = [*_HOMES, "load"]
 if TYPE_CHECKING:
     from tabembed.artifact import ArtifactError as ArtifactError
     from tabembed.batch import TableBatch as TableBatch
+    from tabembed.estimators import CyclicTransformer as CyclicTransformer
     from tabembed.estimators import GaussianFourierTransformer as GaussianFourierTransformer
     from tabembed.estimators import RandomFourierTransformer as RandomFourierTransformer
     from tabembed.estimators import TableEmbedder as TableEmbedder

@@ -1,7 +1,8 @@
 """scikit-learn estimators."""
 
+from tabembed.estimators.cyclic import CyclicTransformer
 from tabembed.estimators.gaussian_fourier import GaussianFourierTransformer
 from tabembed.estimators.random_fourier import RandomFourierTransformer
 from tabembed.estimators.table_embedder import TableEmbedder
 
-__all__ = ["GaussianFourierTransformer", "RandomFourierTransformer", "TableEmbedder"]
+__all__ = ["CyclicTransformer", "GaussianFourierTransformer", "RandomFourierTransformer", "TableEmbedder"]

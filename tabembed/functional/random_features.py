@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
 from tabembed.functional.phase import cos_sin, widened
 
-_BLOCK = 2**18  # phases at a time: they stay in the cache between the product and the waves
+_BLOCK = 2**20  # phases at a time: few enough to stay in a cache, many enough to share among threads
 
 
 def random_features(x: Tensor, frequencies: Tensor, offsets: Tensor | None = None) -> Tensor:
@@ -38,10 +38,24 @@ def random_features(x: Tensor, frequencies: Tensor, offsets: Tensor | None = Non
 
 def phases(x: Tensor, frequencies: Tensor) -> Tensor:
     """Phases of rows, ``(*, m)`` radians, in the wider dtype of the two, at least float32."""
-    x, frequencies = widened(x), widened(frequencies)
-    wide = torch.promote_types(x.dtype, frequencies.dtype)
+    x, frequencies = _alike(x, frequencies)
     with torch.autocast(x.device.type, enabled=False):  # it would round the phases to half precision
-        return x.to(wide) @ frequencies.to(wide)
+        return x @ frequencies
+
+
+def phases_of_blocks(blocks: Iterable[Tensor], frequencies: Tensor) -> Iterator[Tensor]:
+    """Phases of blocks of rows, each written over the one before.
+
+    Args:
+        blocks: rows ``(<= block_size, n_features)``.
+        frequencies: radians per unit, ``(n_features, m)``.
+    """
+    memory = frequencies.new_empty(0)
+    for rows in blocks:
+        rows, wide = _alike(rows, frequencies)
+        if memory.dtype != wide.dtype or len(memory) < len(rows):
+            memory = wide.new_empty(len(rows), wide.shape[-1])
+        yield torch.mm(rows, wide, out=memory[: len(rows)])  # autocast leaves out= alone
 
 
 def write_waves(blocks: Iterable[Tensor], offsets: Tensor | None, out: Tensor) -> None:
@@ -71,3 +85,10 @@ def block_size(frequencies: Tensor) -> int:
 def amplitude(angles: Tensor, offsets: Tensor | None) -> float:
     """What every wave is multiplied by."""
     return math.sqrt((1 if offsets is None else 2) / angles.shape[-1])
+
+
+def _alike(x: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the wider dtype of the two, at least float32."""
+    x, frequencies = widened(x), widened(frequencies)
+    wide = torch.promote_types(x.dtype, frequencies.dtype)
+    return x.to(wide), frequencies.to(wide)

@@ -19,7 +19,7 @@ from tabembed._checks import (
     is_concrete,
 )
 from tabembed.functional.covariance import covariance
-from tabembed.functional.random_features import block_size, phases, random_features, write_waves
+from tabembed.functional.random_features import block_size, phases_of_blocks, random_features, write_waves
 from tabembed.nn.draws import generator_of, split_seed
 from tabembed.nn.per_column import PerColumn
 from tabembed.nn.precision import WideModule
@@ -175,9 +175,8 @@ class RandomFourierFeatures(WideModule):
         wide = torch.promote_types(frequencies.dtype, torch.float64 if _is_wide(x) else torch.float32)
         out = x.new_empty(*x.shape[:-1], self.out_features, dtype=wide)
         blocks = x.reshape(-1, self.in_features).split(block_size(frequencies))
-        write_waves(
-            (phases(rows, frequencies) for rows in blocks), self.offsets, out.view(-1, self.out_features)
-        )
+        angles = phases_of_blocks(blocks, frequencies)
+        write_waves(angles, self.offsets, out.view(-1, self.out_features))
         return out
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
