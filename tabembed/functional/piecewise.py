@@ -117,21 +117,23 @@ def piecewise_code(x: Tensor, edges: Tensor) -> Tensor:
     return torch.where(number == bins.unsqueeze(-1), share.unsqueeze(-1), passed)
 
 
-def piecewise_linear(x: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
+def piecewise_linear(x: Tensor, edges: Tensor, weight: Tensor, start: Tensor | None = None) -> Tensor:
     """A linear map of the piecewise-linear code, by look-up: its cost does not grow with the bins.
 
-    Equals ``piecewise_code(x, edges) @ weight`` column by column: what the bins below a number add up to
-    is one row of a running sum, and its own bin adds its share.
+    Equals ``piecewise_code(x, edges) @ weight + start`` column by column: what the bins below a number add
+    up to is one row of a running sum, and its own bin adds its share.
 
     Args:
-        x: numbers, in the dtype of ``edges`` and ``weight``.
+        x: numbers, in the dtype of ``edges``, ``weight`` and ``start``.
         edges: edges of every column, as in ``find_bins``.
         weight: what a whole bin adds.
+        start: the vector at the first edge; ``None`` is 0.
 
     Shape:
         - x: ``(*, n_features)``
         - edges: ``(n_features, n_bins + 1)``
         - weight: ``(n_features, n_bins, d)``
+        - start: ``(n_features, d)``
         - output: ``(*, n_features, d)``
 
     >>> weight = torch.tensor([[[10.0], [1.0]]])
@@ -140,7 +142,9 @@ def piecewise_linear(x: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
     """
     bins, share = find_bins(x, edges)
     place = bins + _first(weight)
-    below = F.pad(weight.cumsum(1)[:, :-1], (0, 0, 1, 0))
+    # Added to the small table and not to the many rows that are looked up in it.
+    start = torch.zeros_like(weight[:, 0]) if start is None else start
+    below = torch.cat((start.unsqueeze(1), weight[:, :-1]), 1).cumsum(1)
     whole, own = (F.embedding(place, table.flatten(0, 1)) for table in (below, weight))
     return torch.addcmul(whole, share.unsqueeze(-1), own)
 

@@ -181,23 +181,27 @@ class PiecewiseLinearEmbedding(WideModule):
     def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
         """Vectors of the numbers."""
         check_last_dim(values, self.n_features, "values")
-        missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
+        if missing is None:
+            return self._vectors(values)
         check_bool_tensor(missing, "missing")
-        x = self._inside(widened(values.masked_fill(missing, 0)))  # NaN would reach the weight's gradient
-        vectors = self._vectors(x, self.edges.to(x), self.weight.to(x))
-        return torch.where(missing.unsqueeze(-1), self.missing, vectors.to(self.missing))
+        vectors = self._vectors(values.masked_fill(missing, 0))  # NaN would reach the weight's gradient
+        return torch.where(missing.unsqueeze(-1), self.missing, vectors)
 
-    def _inside(self, x: Tensor) -> Tensor:
+    def _vectors(self, values: Tensor) -> Tensor:
+        x = widened(values)
         x = x.to(torch.promote_types(x.dtype, self.edges.dtype))
-        return x.clamp(self.edges[:, 0].to(x), self.edges[:, -1].to(x)) if self._clips else x
-
-    def _vectors(self, x: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
-        vectors = piecewise_linear(x, edges, weight)
+        edges, weight, bias = self.edges.to(x), self.weight.to(x), self.bias.to(x)
+        x = x.clamp(edges[:, 0], edges[:, -1]) if self._clips else x
         if self.slope is None:
-            vectors = vectors + self.bias
-            return F.relu(vectors) if self.activation else vectors
-        line = torch.addcmul(self.bias.to(x), x.unsqueeze(-1), self.slope.to(x))
-        return line + (F.relu(vectors) if self.activation else vectors)
+            vectors = piecewise_linear(x, edges, weight, bias)
+            vectors = F.relu(vectors) if self.activation else vectors
+        elif self.activation:
+            line = torch.addcmul(bias, x.unsqueeze(-1), self.slope.to(x))
+            vectors = line + F.relu(piecewise_linear(x, edges, weight))
+        else:
+            vectors = piecewise_linear(x, edges, weight, bias)
+            vectors = torch.addcmul(vectors, x.unsqueeze(-1), self.slope.to(x))
+        return vectors.to(self.missing)
 
     def _checked(self, edges: Sequence[Any]) -> Tensor:
         """The edges as one tensor on the CPU, as wide as the weights were made."""

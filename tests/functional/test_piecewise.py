@@ -82,6 +82,7 @@ def test_code_and_linear_map_are_those_of_the_scalar_loop():
             assert_close(code[1, row, j], torch.tensor([*expected, *[0.0] * (6 - n_bins)]).double())
             assert code[1, row, j, n_bins:].tolist() == [0.0] * (6 - n_bins)
     assert_close(looked_up, torch.einsum("...jt,jtd->...jd", code, weight))
+    assert_close(piecewise_linear(x, edges, weight, weight[:, 0]), looked_up + weight[:, 0])
 
 
 def test_gradients_are_those_of_the_dense_product():
