@@ -16,6 +16,7 @@ _HOMES = {
     "TableEmbedder": "tabembed.estimators",
     "CyclicTransformer": "tabembed.estimators",
     "GaussianFourierTransformer": "tabembed.estimators",
+    "LearnedFourierTransformer": "tabembed.estimators",
     "RandomFourierTransformer": "tabembed.estimators",
     "EntityEmbedding": "tabembed.nn",
     "MultiCategoricalEmbedding": "tabembed.nn",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from tabembed.batch import TableBatch as TableBatch
     from tabembed.estimators import CyclicTransformer as CyclicTransformer
     from tabembed.estimators import GaussianFourierTransformer as GaussianFourierTransformer
+    from tabembed.estimators import LearnedFourierTransformer as LearnedFourierTransformer
     from tabembed.estimators import RandomFourierTransformer as RandomFourierTransformer
     from tabembed.estimators import TableEmbedder as TableEmbedder
     from tabembed.functional.piecewise import quantile_edges as quantile_edges

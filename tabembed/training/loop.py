@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -47,6 +47,14 @@ class Settings:
             torch.device(self.device)
         except (RuntimeError, TypeError):
             raise ValueError(f"device must be 'auto' or a device of PyTorch, got {self.device!r}") from None
+
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """The arguments of an estimator that say how to train; ``"auto"`` is a GPU if there is one."""
+        given = {field.name: getattr(estimator, field.name) for field in fields(cls)}
+        if given["device"] == "auto":
+            given["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(**given)
 
     def rows_per_step(self, n_rows: int) -> int:
         """Rows in a minibatch; ``"auto"`` makes about 128 steps a pass, of 16 to 1024 rows.
