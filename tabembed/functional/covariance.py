@@ -39,8 +39,7 @@ def covariance(kernel: str, x: Tensor, y: Tensor, lengthscale: Tensor | float = 
             [0.3679, 1.0000]])
     """
     check_choice(KERNELS, kernel=kernel)
-    x, y, scale = widened(x), widened(y), torch.as_tensor(lengthscale, device=x.device)
-    x, y = x / scale, y / scale
+    x, y = widened(x) / lengthscale, widened(y) / lengthscale
     wide = torch.promote_types(x.dtype, y.dtype)
     # Differences, not ‖x‖² + ‖y‖² − 2xy, which cancels where two rows are close.
     norm, exact = (1.0 if kernel == "laplacian" else 2.0), "donot_use_mm_for_euclid_dist"
