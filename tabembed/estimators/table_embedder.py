@@ -39,8 +39,10 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
     Args:
         encoder: a ``TableEncoder``, which turns the table into ids and numbers; ``None`` is
             ``TableEncoder()``.
-        numeric: makes the module of the continuous columns inside the network; ``None`` is
-            ``LinearEmbedding.from_columns``.
+        numeric: makes the module of the continuous columns inside the network, such as
+            ``PeriodicEmbedding`` or ``PiecewiseLinearEmbedding``, or a ``functools.partial`` of its
+            ``from_columns`` with settings; ``None`` is ``LinearEmbedding.from_columns``. One that fits
+            itself to rows (bins from trees) does so before every training, on its rows alone.
         time: makes the module of the datetime columns inside the network, such as
             ``CyclicEmbedding``; ``None`` is ``TimeEmbedding.from_columns``, a straight line. The columns
             of the output are the same with any: the place between the earliest and the latest time.
