@@ -36,6 +36,12 @@ def test_film_is_the_identity_at_first_and_not_after_a_step():
     assert not torch.isclose(film(x, cond), x).any(-1).all()
 
 
+def test_film_scales_by_the_first_rows_and_shifts_by_the_last():
+    film = FiLM(1, 2)
+    film.linear.load_state_dict({"weight": torch.tensor([[1.0], [2], [10], [20]]), "bias": torch.ones(4)})
+    assert film(torch.tensor([3.0, 4]), torch.tensor([2.0])).tolist() == [3 * 4 + 21, 4 * 6 + 41]
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_adaptive_norm_is_a_plain_one_behind_a_closed_gate_at_first(order):
     norm, x, cond = AdaLayerNorm(3, 5, chunk_order=order), some(4, 6, 5), some(4, 3, seed=1)
@@ -164,6 +170,7 @@ def test_a_joint_layer_is_copied_in_its_dtype():
     first, second = AdaLayerNorm.from_joint(weight, bias, chunk_order="gate_scale_shift")
     assert (first.cond_dim, first.dim, first.chunk_order) == (3, 4, "gate_scale_shift")
     assert torch.equal(torch.cat([first.linear.weight, second.linear.weight]), weight)
+    assert first.linear.weight.dtype == torch.float64
     weight.zero_()
     assert second.linear.weight.any()
 

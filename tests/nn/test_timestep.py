@@ -169,6 +169,8 @@ def test_half_precision_times_pass_as_long_as_no_step_is_lost():
     with pytest.raises(ValueError, match=text):
         TimestepFeatures(8, scale=1000)(torch.tensor([0.9]).bfloat16())
     assert TimestepFeatures(8, scale=1000)(torch.tensor([0.25]).bfloat16()).shape == (1, 8)
+    with pytest.raises(ValueError, match="above 256, got torch.bfloat16 up to 300"):
+        TimestepFeatures(8, scale=0.1)(torch.tensor([300.0]).bfloat16())
 
 
 # -- precision ---------------------------------------------------------------------------------------
@@ -190,6 +192,13 @@ def test_exact_features_of_large_times():
     ).abs().max() < 1e-6
     assert (TimestepFeatures(64)(times) - module(times)).abs().max() > 0.1
     assert (module(times) == module(times.double())).all()
+    for number in (2**40 + 1, 1_700_000_000.123):  # plain numbers keep their digits
+        assert torch.equal(module(number), module(torch.tensor([number], dtype=torch.float64))[0])
+
+
+def test_a_float64_module_computes_in_float64():
+    module = TimestepFeatures(64).double()
+    assert_close(module(STEPS), TimestepFeatures(64, precision="exact").double()(STEPS), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
