@@ -187,7 +187,7 @@ def _describe(name: str, array: pa.Array, given: dict[str, Any]) -> _Column:
     several = several if isinstance(several, Sequence) and not isinstance(several, str) else (several,)
     is_time = Datetime.accepts(kind) or (pa.types.is_null(kind) and any(isinstance(p, str) for p in several))
     if not (is_time or _is_number(kind)):
-        raise TypeError(f"column {name!r}: must hold numbers or times, got {kind}")
+        raise TypeError(f"column {name!r}: must hold numbers, dates or timestamps, got {kind}")
     if name in given and not several:
         raise ValueError(f"column {name!r}: period must name one cycle or more, got {given[name]!r}")
     zone = kind.tz is not None if pa.types.is_timestamp(kind) else None

@@ -12,8 +12,6 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from tabembed.functional.phase import widened
-
 _SECOND = 10**9
 _DAY = 86_400 * _SECOND
 CALENDAR: Mapping[str, int] = MappingProxyType(
@@ -120,6 +118,5 @@ def harmonics(turned: Tensor, n_harmonics: int, dtype: torch.dtype) -> Tensor:
     """
     multiples = torch.arange(1, n_harmonics + 1, device=turned.device, dtype=torch.float64)
     phase = turned.unsqueeze(-1) * multiples
-    wide = widened(torch.empty(0, dtype=dtype, device="cpu")).dtype
-    angle = (2 * math.pi * (phase - phase.detach().round())).to(wide)
+    angle = (2 * math.pi * (phase - phase.detach().round())).to(torch.promote_types(dtype, torch.float32))
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2).to(dtype)

@@ -42,4 +42,4 @@ def position(times: Tensor, earliest: Sequence[int], latest: Sequence[int]) -> T
     """
     origin = torch.tensor(tuple(earliest), dtype=torch.int64, device=times.device)
     spans = [float(b - a or 1) for a, b in zip(earliest, latest, strict=True)]
-    return since(times, origin) / torch.tensor(spans, dtype=torch.float64, device=times.device)
+    return since(times.long(), origin) / torch.tensor(spans, dtype=torch.float64, device=times.device)

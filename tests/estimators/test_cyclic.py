@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 
 import numpy as np
 import pandas as pd
@@ -334,10 +334,13 @@ def test_bad_periods(period, error, text):
         ([True, False], "bool"),
         ([timedelta(1), None], "duration"),
         ([[1], [2]], "list"),
+        ([time(8), None], "time64"),
     ],
 )
 def test_bad_columns(column, kind):
-    with pytest.raises(TypeError, match=f"column 'hour': must hold numbers or times, got .*{kind}"):
+    with pytest.raises(
+        TypeError, match=f"column 'hour': must hold numbers, dates or timestamps, got .*{kind}"
+    ):
         CyclicTransformer().fit({"hour": column})
 
 

@@ -25,4 +25,8 @@ def test_positions_by_column():
         for row in times.tolist()
     ]
     assert_close(position(times, earliest, latest), torch.tensor(expected, dtype=torch.float64))
+    narrow = torch.tensor([[5, -7, 6]], dtype=torch.int32)
+    assert_close(
+        position(narrow, earliest, latest), position(narrow.long(), earliest, latest), rtol=0, atol=0
+    )
     assert position(times[:0], earliest, latest).shape == (0, 3)
