@@ -81,6 +81,8 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     (300, 4)
     """
 
+    _seen: str | None
+
     def __init__(
         self,
         n_components: int = 16,
@@ -91,9 +93,9 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         target_type: str = "auto",
         cv: Any = 5,
         alpha: float = 0.01,
-        max_iter: int = 50,
+        max_iter: int = 20,
         batch_size: int | str = "auto",
-        learning_rate_init: float = 0.003,
+        learning_rate_init: float = 0.01,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         device: str = "auto",
@@ -255,7 +257,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _take(self, module: LearnedFourierFeatures) -> LearnedFourierTransformer:
         self.weights_ = {name: tensor.cpu().numpy().copy() for name, tensor in module.state_dict().items()}
-        self._seen: str | None = None
+        self._seen = None
         return self
 
     def __sklearn_tags__(self) -> Any:

