@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -244,7 +243,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
         check_output(self.output)
-        settings = self._settings()
+        settings = Settings.of(self)
         if y is None:
             check_target(y, 0)
         X = check_table(self, X, reset=True)
@@ -284,13 +283,6 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}
         embedding = {name: getattr(self, name) for name in ("embed_dims", *MAKERS)}
         return {"n_outputs": n_outputs, **own, "embedding": embedding}
-
-    def _settings(self) -> Settings:
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        names = [field.name for field in fields(Settings) if field.name != "device"]
-        return Settings(device=device, **{name: getattr(self, name) for name in names})
 
     def __getstate__(self) -> dict[str, Any]:
         """Weights as arrays: they load without a GPU, and joblib can hash them."""
