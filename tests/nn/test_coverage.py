@@ -48,6 +48,11 @@ def test_number_of_points_and_the_range():
     assert coverage(TimestepFeatures(128), (0, 99), n=10).neighbour_similarity < neighbours.min() - 0.1
 
 
+def test_the_least_alike_neighbours_count():
+    found = coverage(lambda t: torch.stack([t.square().cos(), t.square().sin()], -1), (0, 10), n=101)
+    assert found.neighbour_similarity == pytest.approx(math.cos(100 - 9.9**2), abs=1e-6)
+
+
 def test_the_verdict_can_be_read():
     text = str(coverage(TimestepFeatures(256), (0, 1)))
     assert text == (
