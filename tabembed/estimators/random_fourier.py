@@ -155,8 +155,8 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "offsets": self.offsets_,
             "fixed_lengthscale": self.lengthscale_,
         }
-        state = {name: torch.tensor(array) for name, array in arrays.items() if array is not None}
-        module.load_state_dict(state)
+        held = {name: torch.from_numpy(np.array(x)) for name, x in arrays.items() if x is not None}
+        module.load_state_dict(held)
         return module
 
     @classmethod
@@ -190,7 +190,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             sampler: its weights and offsets are copied.
         """
         check_is_fitted(sampler)
-        lengthscale = float((2 * sampler._gamma) ** -0.5)
+        lengthscale = (2 * float(sampler._gamma)) ** -0.5
         transformer = cls(
             sampler.n_components,
             lengthscale=lengthscale,
@@ -236,7 +236,9 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self.frequencies_.shape[1] * (2 if self.offsets_ is None else 1)
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        # A list of dtypes would make float64 of polars' float32.
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
     def _is_chosen(self, name: str) -> bool:
         """Whether the lengthscale is left to the rows in this way."""

@@ -145,12 +145,13 @@ class RandomFourierFeatures(WideModule):
         """Draw the frequencies anew and go back to the first lengthscale."""
         if self.frequencies.is_meta:
             return
-        # Drawn in float64 on the CPU, so that a seed means the same on every device.
+        # Drawn in float64 on the CPU, so that a seed means the same on every device; rounded once, so
+        # that it means the same in every precision.
         sizes = (self.in_features, self.frequencies.shape[1])
         drawn, offsets = draw_frequencies(self.kernel_name, self.sampler, *sizes, generator_of(self.seed))
-        self.frequencies.copy_(drawn)
+        self.frequencies.copy_(drawn.float())
         if self.offsets is not None:
-            self.offsets.copy_(offsets)
+            self.offsets.copy_(offsets.float())
         scale = torch.tensor(self.first_lengthscale, dtype=torch.float64, device="cpu")
         if self.log_lengthscale is None:
             self.fixed_lengthscale.copy_(scale)

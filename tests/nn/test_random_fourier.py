@@ -172,7 +172,7 @@ def test_a_seed_means_the_same_in_every_precision():
     narrow, wide = RandomFourierFeatures(3, 8, seed=5), RandomFourierFeatures(3, 8, seed=5).double()
     wide.reset_parameters()
     assert wide.frequencies.dtype == torch.float64
-    assert torch.equal(wide.frequencies.float(), narrow.frequencies)
+    assert torch.equal(wide.frequencies, narrow.frequencies.double())
 
 
 def test_on_the_meta_device_nothing_is_drawn():
