@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
 from tabembed.estimators.fingerprint import fingerprint
 from tabembed.estimators.module_rows import module_rows
@@ -206,6 +207,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
         settings = Settings.of(self)
+        check_integer(n_components=self.n_components)
         if y is None:
             check_target(y, 0, type(self).__name__)
         X = validate_data(self, X, reset=True, dtype=[np.float64, np.float32])

@@ -147,7 +147,7 @@ def test_early_stopping_and_its_record(table):
         {"alpha": 1.0},
         {"max_iter": 3},
         {"batch_size": 50},
-        {"learning_rate_init": 0.01},
+        {"learning_rate_init": 0.02},
         {"validation_fraction": 0.3},
         {"random_state": 1},
     ],
@@ -242,7 +242,7 @@ def test_pickle_clone_and_search(table, fitted):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"n_components": 0}, ValueError, "out_features must be at least 1, got 0"),
+        ({"n_components": 0}, ValueError, "n_components must be at least 1, got 0"),
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
         ({"hidden_features": 0}, ValueError, "hidden_features must be at least 1, got 0"),
         ({"scale": "median"}, ValueError, "scale must be 'auto' or a number, got 'median'"),
