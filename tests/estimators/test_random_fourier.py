@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 
-from tabembed import RandomFourierFeatures, RandomFourierTransformer
+from tabembed import RandomFourierFeatures, RandomFourierTransformer, TableEmbedder, load
 from tabembed.estimators import lengthscale as choice
 
 X = np.random.RandomState(0).normal(size=(60, 5))
@@ -337,6 +338,20 @@ def test_random_state_means_what_it_means_to_scikit_learn():
     assert_array_equal(draw(None), one)
     assert not np.array_equal(draw(None), one)
     assert torch.equal(torch.get_rng_state(), torch_state)
+
+
+@pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
+def test_a_map_for_each_column_inside_a_table_embedder(tmp_path):
+    draw = np.random.RandomState(0)
+    frame = pd.DataFrame({"a": draw.normal(size=200), "b": draw.normal(size=200)})
+    frame.loc[::7, "a"] = np.nan
+    numeric = partial(RandomFourierFeatures.from_columns, d_embedding=8, kernel="matern52", lengthscale=0.5)
+    embedder = TableEmbedder(numeric=numeric, output="row", max_iter=2, random_state=0)
+    vectors = embedder.fit(frame, frame["b"] ** 2).transform(frame)
+    assert np.isfinite(vectors).all()
+    assert [m.kernel_name for m in embedder.network_.embedding.numeric.columns] == ["matern52"] * 2
+    embedder.save(tmp_path / "model")
+    assert_array_equal(load(tmp_path / "model").transform(frame), vectors)
 
 
 @pytest.mark.slow
