@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tabembed._checks import is_concrete
 
-_SPLIT = 2.0**27 + 1  # Dekker: cuts a float64 into two parts of 26 bits
+_SPLIT = 2.0**24 + 1  # Dekker: cuts a float64 into its upper 29 bits and the 24 below
 
 _LARGE = 2**16  # numbers from which copying them costs more than taking views of where they belong
 
@@ -22,30 +22,36 @@ def widened(x: Tensor) -> Tensor:
 
 
 def turns(x: Tensor, frequencies: Tensor) -> Tensor:
-    """Phases of numbers at some frequencies, in turns, whole turns taken off.
+    """Phases of numbers at some frequencies, in turns.
 
-    Products of float64 numbers and of integers are exact (their rounding error is carried along),
-    so that a phase is right to float32's last digit up to 2⁵³ and beyond; float32 numbers are
-    multiplied in float32.
+    Whole turns are taken off the phases of float64 numbers and of integers before anything is
+    rounded, so that they are right to float32's last digit up to 2⁵³; float32 numbers are
+    multiplied in float32, which sine and cosine take as it is.
 
     Args:
         x: numbers ``(*, 1)``, or ``(*, n_frequencies)``.
         frequencies: turns per unit of ``x``, ``(n_frequencies,)`` or any shape that broadcasts.
 
     Shape:
-        - output: broadcast shape, in [−½, ½], in the dtype of ``frequencies``, at least float32
+        - output: broadcast shape, in the dtype of ``frequencies``, at least float32; in [−½, ½] for
+          float64 numbers and integers
 
-    Source: Dekker 1971, "A floating-point technique for extending the available precision", (5.14).
+    Source: Dekker 1971, "A floating-point technique for extending the available precision", section 4.
 
     >>> turns(torch.tensor([1_700_000_000_000_001]), torch.tensor([0.25])).tolist()
     [0.25]
     """
-    x, wide = widened(x), widened(frequencies)
-    product = x * wide
-    whole = product.detach().round()
+    x, frequencies = widened(x), widened(frequencies)
     if x.dtype != torch.float64:
-        return product - whole
-    return (product - whole + _rounding_error(x.detach(), wide.detach().double(), product.detach())).to(wide)
+        return x * frequencies
+    # The product of 29 or 24 bits and the 24 of a float32 fits into float64: nothing is rounded away.
+    high = (_SPLIT * x - (_SPLIT * x - x)).detach()
+    if frequencies.dtype != torch.float64:
+        wide = frequencies.double()
+        return _part(torch.addcmul(_part(high * wide), x - high, wide)).to(frequencies)
+    coarse = frequencies.detach().float().double()
+    fine = torch.addcmul(_part(high * coarse), x - high, coarse)
+    return _part(torch.addcmul(fine, x, frequencies - coarse))
 
 
 def cos_sin(angle: Tensor, order: str, amplitude: float = 1.0) -> Tensor:
@@ -84,8 +90,6 @@ def _pays_in_place(angle: Tensor) -> bool:
     return angle.numel() >= _LARGE and is_concrete(angle)
 
 
-def _rounding_error(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
-    """What float64 multiplication lost: ``a · b − product``, exactly."""
-    a_high, b_high = (_SPLIT * a - (_SPLIT * a - a)), (_SPLIT * b - (_SPLIT * b - b))
-    a_low, b_low = a - a_high, b - b_high
-    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+def _part(turns: Tensor) -> Tensor:
+    """Turns without the whole ones."""
+    return turns - turns.detach().round()
