@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tabembed.functional.phase import cos_sin, radians, turns
+from tabembed.functional.phase import angles, cos_sin
 
 
 def periodic_code(x: Tensor, frequencies: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def periodic_code(x: Tensor, frequencies: Tensor) -> Tensor:
     >>> periodic_code(torch.tensor([2.0]), torch.tensor([[0.25, 0.5]])).round().int().tolist()
     [[-1, 1, 0, 0]]
     """
-    return cos_sin(radians(turns(x.unsqueeze(-1), frequencies)), "cos_sin")
+    return cos_sin(angles(x.unsqueeze(-1), frequencies), "cos_sin")
 
 
 def shifted_code(x: Tensor, frequencies: Tensor, phases: Tensor) -> Tensor:
@@ -46,4 +46,4 @@ def shifted_code(x: Tensor, frequencies: Tensor, phases: Tensor) -> Tensor:
     >>> shifted_code(torch.tensor([2.0]), torch.tensor([[0.5]]), torch.tensor([[torch.pi]])).tolist()
     [[-1.0]]
     """
-    return torch.cos(radians(turns(x.unsqueeze(-1), frequencies)) + phases)
+    return torch.cos(angles(x.unsqueeze(-1), frequencies) + phases)

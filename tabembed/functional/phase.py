@@ -11,7 +11,7 @@ from tabembed._checks import is_concrete
 
 _SPLIT = 2.0**24 + 1  # Dekker: cuts a float64 into its upper 29 bits and the 24 below
 
-_LARGE = 2**16  # numbers from which copying them costs more than taking views of where they belong
+_LARGE, _WIDE = 2**16, 64  # numbers in all and in a row from which copying costs more than strided writing
 
 
 def widened(x: Tensor) -> Tensor:
@@ -54,6 +54,17 @@ def turns(x: Tensor, frequencies: Tensor) -> Tensor:
     return _part(torch.addcmul(fine, x, frequencies - coarse))
 
 
+def angles(x: Tensor, frequencies: Tensor) -> Tensor:
+    """Phases as ``turns`` gives them, in radians: what sine and cosine take.
+
+    >>> angles(torch.tensor([0.5]), torch.tensor([1.0])).tolist()
+    [3.1415927410125732]
+    """
+    if widened(x).dtype == torch.float64:
+        return radians(turns(x, frequencies))
+    return turns(x, radians(widened(frequencies)))  # few frequencies, many numbers: multiplied once
+
+
 def cos_sin(angle: Tensor, order: str, amplitude: float = 1.0) -> Tensor:
     """Cosines and sines of angles side by side in the last dimension, times an amplitude.
 
@@ -87,7 +98,7 @@ def _pays_in_place(angle: Tensor) -> bool:
     """Many numbers, on the CPU, that no gradient is asked of."""
     if torch.compiler.is_compiling() or (angle.requires_grad and torch.is_grad_enabled()):
         return False
-    return angle.numel() >= _LARGE and is_concrete(angle)
+    return angle.numel() >= _LARGE and angle.shape[-1] >= _WIDE and is_concrete(angle)
 
 
 def _part(turns: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from tabembed.functional.phase import cos_sin, radians, turns
+from tabembed.functional.phase import angles, cos_sin
 
 
 def ladder(
@@ -77,7 +77,7 @@ def sinusoid(
         dim // 2, freq_shift=freq_shift, max_period=max_period, dtype=wide, device=times.device
     )
     if exact:
-        angle = radians(turns(times.double().unsqueeze(-1), frequencies * (scale / (2 * math.pi)))).to(dtype)
+        angle = angles(times.double().unsqueeze(-1), frequencies * (scale / (2 * math.pi))).to(dtype)
     else:
         angle = times.to(dtype).unsqueeze(-1) * frequencies
         angle = angle if scale == 1.0 else angle * scale

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tabembed.nn.calibration import Coverage, calibrate, coverage
 from tabembed.nn.conditioning import AdaLayerNorm, FiLM
-from tabembed.nn.coverage import Coverage, calibrate, coverage
 from tabembed.nn.cyclic import CyclicEmbedding
 from tabembed.nn.dropout import Dropout, UnknownDropout
 from tabembed.nn.entity import EntityEmbedding

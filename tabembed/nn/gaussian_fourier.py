@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_integer, check_real, check_seed, is_concrete
-from tabembed.functional.phase import cos_sin, radians, turns, widened
+from tabembed.functional.phase import angles, cos_sin, widened
 from tabembed.nn.draws import generator_of, normal_, split_seed
 from tabembed.nn.per_column import PerColumn
 from tabembed.nn.precision import WideModule
@@ -167,7 +167,7 @@ class GaussianFourierProjection(WideModule):
         t = widened(as_times(t, device=self.frequencies.device))
         t = (self._log(t) if self.log else t).unsqueeze(-1)
         if t.dtype == torch.float64:
-            angle = radians(turns(t, self.frequencies))
+            angle = angles(t, self.frequencies)
         else:
             angle = t * self.frequencies * (2 * math.pi)  # no other order of these is the peers' bit by bit
         return cos_sin(angle, self.order).to(self.dtype)

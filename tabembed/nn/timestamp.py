@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_finite, check_integer, check_number_tensor, check_positive, check_seed
-from tabembed.functional.phase import cos_sin, radians, turns
+from tabembed.functional.phase import angles, cos_sin
 from tabembed.functional.position import since
 from tabembed.nn.draws import generator_of, normal_, split_seed, undrawn_linear, uniform_
 from tabembed.nn.precision import WideModule
@@ -132,8 +132,7 @@ class TimestampEmbedding(WideModule):
     def forward(self, t: Tensor) -> Tensor:
         """Vectors of the timestamps."""
         check_number_tensor(t, "t")
-        phases = turns(self.position(t).unsqueeze(-1), self.frequencies)
-        features = cos_sin(radians(phases), "sin_cos")
+        features = cos_sin(angles(self.position(t).unsqueeze(-1), self.frequencies), "sin_cos")
         return self.mlp(features.to(self.dtype)).to(self.dtype)
 
     def extra_repr(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.phase import cos_sin, radians, turns, widened
+from tabembed.functional.phase import angles, cos_sin, radians, turns, widened
 
 DRAW = torch.Generator().manual_seed(0)
 LARGE = torch.randint(-2 * 10**9, 2 * 10**9, (301,), generator=DRAW)
@@ -61,7 +61,7 @@ def test_gradients_are_those_of_the_product(dtype):
     assert_close(got[1].double(), 2 * (phases * x).sum(0), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [3, 70_001])
+@pytest.mark.parametrize("n", [3, 70_001])  # the larger is written in place
 @pytest.mark.parametrize("grad", [False, True])
 def test_cos_sin_halves_and_amplitude(n, grad):
     angle = torch.linspace(-9, 9, n, dtype=torch.float64)[None].requires_grad_(grad)
@@ -77,3 +77,12 @@ def test_widened():
 
 def test_radians():
     assert radians(torch.tensor(0.5)).item() == pytest.approx(math.pi)
+
+
+@pytest.mark.parametrize("x", [LARGE, LARGE.double() / 7, torch.randn(301, generator=DRAW)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_angles_are_turns_in_radians(x, dtype):
+    frequencies = FREQUENCIES.to(dtype)
+    got, phases = angles(x[:, None], frequencies), radians(turns(x[:, None], frequencies))
+    assert got.dtype == phases.dtype
+    assert_close(got.cos(), phases.cos(), rtol=0, atol=1e-4 if x.dtype == torch.float32 else 0)
