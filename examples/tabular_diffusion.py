@@ -81,7 +81,7 @@ def main(quick: bool) -> None:
     train, held_out, sizes = halves(read(), seed=0)
     if quick:
         train, held_out = train[:200], held_out[:200]
-    n_made, n_updates, seeds = (200, 10, [0]) if quick else (5000, 2000, [0, 1])
+    n_made, n_updates, seeds = (200, 10, [0]) if quick else (4000, 2000, [0, 1])
     print(f"{len(train):,} rows to train on, {len(held_out):,} held out, {n_made:,} made in every way")
 
     console = Console(width=110)

@@ -56,7 +56,9 @@ class TableDiffusion:
         numbers = torch.tensor(self.scaler.transform(table.numbers), dtype=torch.float32)
         self.numbers = GaussianDiffusion(N_STEPS, bound=numbers.abs().max().item())
         rows = numbers, torch.tensor(table.codes), torch.tensor(table.late)
-        optimiser = torch.optim.AdamW(self.network.parameters(), lr=self.learning_rate, weight_decay=0.0)
+        optimiser = torch.optim.AdamW(
+            self.network.parameters(), lr=self.learning_rate, weight_decay=0.0, fused=True
+        )
         falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=self.n_updates)
         for _ in range(self.n_updates):
             loss = self.loss(rows)

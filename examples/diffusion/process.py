@@ -29,31 +29,33 @@ def cosine_betas(n_steps: int) -> Tensor:
 
 
 def rows_of(table: Tensor, t: Tensor) -> Tensor:
-    """The table's entry of every row's step, as a column of float32."""
-    return table[t].float().unsqueeze(-1)
+    """The table's entry of every row's step, as a column; ``t`` may be one step for all rows."""
+    return table[t].unsqueeze(-1)
 
 
 class GaussianDiffusion:
     """Noise on numbers ``(n_rows, n_numbers)`` that lie within ``±bound``."""
 
     def __init__(self, n_steps: int, bound: float) -> None:
+        beta = cosine_betas(n_steps)
+        kept = torch.cumprod(1 - beta, 0)  # ᾱ
+        before = torch.cat([torch.ones(1, dtype=torch.float64), kept[:-1]])
         self.bound = bound
-        self.beta = cosine_betas(n_steps)
-        self.kept = torch.cumprod(1 - self.beta, 0)  # ᾱ
-        before = torch.cat([torch.ones(1, dtype=torch.float64), self.kept[:-1]])
-        self.weight_clean = before.sqrt() * self.beta / (1 - self.kept)
-        self.weight_noisy = (1 - self.beta).sqrt() * (1 - before) / (1 - self.kept)
+        self.clean_part, self.noise_part = kept.sqrt().float(), (1 - kept).sqrt().float()
+        self.weight_clean = (before.sqrt() * beta / (1 - kept)).float()
+        self.weight_noisy = ((1 - beta).sqrt() * (1 - before) / (1 - kept)).float()
+        self.spread = beta.sqrt().float()
 
     def noisy(self, clean: Tensor, t: Tensor, noise: Tensor) -> Tensor:
         """Draw from q(x_t | x_0)."""
-        return rows_of(self.kept.sqrt(), t) * clean + rows_of((1 - self.kept).sqrt(), t) * noise
+        return rows_of(self.clean_part, t) * clean + rows_of(self.noise_part, t) * noise
 
     def back(self, noisy: Tensor, t: Tensor, noise_guess: Tensor, noise: Tensor) -> Tensor:
         """Draw from p(x_{t-1} | x_t); the variance is β_t, and 0 in the last step."""
-        clean = noisy - rows_of((1 - self.kept).sqrt(), t) * noise_guess
-        clean = (clean / rows_of(self.kept.sqrt(), t)).clamp(-self.bound, self.bound)
+        clean = (noisy - rows_of(self.noise_part, t) * noise_guess) / rows_of(self.clean_part, t)
+        clean = clean.clamp(-self.bound, self.bound)
         mean = rows_of(self.weight_clean, t) * clean + rows_of(self.weight_noisy, t) * noisy
-        return mean + rows_of(self.beta.sqrt(), t) * (t > 0).unsqueeze(-1) * noise
+        return mean + rows_of(self.spread, t) * (t > 0).unsqueeze(-1) * noise
 
 
 class MultinomialDiffusion:
@@ -65,8 +67,8 @@ class MultinomialDiffusion:
         keep_step = torch.log1p(-cosine_betas(n_steps))
         keep = torch.cumsum(keep_step, 0)
         # A row of keep is log ᾱ_{t}, a row of lose log(1 − ᾱ_t); the same for one step alone.
-        self.keep, self.lose = keep, log_one_minus_exp(keep)
-        self.keep_step, self.lose_step = keep_step, log_one_minus_exp(keep_step)
+        self.keep, self.lose = keep.float(), log_one_minus_exp(keep).float()
+        self.keep_step, self.lose_step = keep_step.float(), log_one_minus_exp(keep_step).float()
 
     def log_one_hot(self, codes: Tensor) -> Tensor:
         """Codes ``(n_rows, n_columns)`` as log probabilities: 0 where the code is, else ``LOG_ZERO``."""
@@ -144,7 +146,7 @@ def sample(
     numbers = torch.randn(len(label), n_numbers, generator=generator)
     codes = multinomial.drawn(multinomial.log_uniform.expand(len(label), -1), generator)
     for step in reversed(range(multinomial.n_steps)):
-        t = torch.full_like(label, step)
+        t = torch.tensor(step)
         log_noisy = multinomial.log_one_hot(codes)
         noise_guess, logits = network(numbers, log_noisy, t, label)
         noise = torch.randn(numbers.shape, generator=generator)
