@@ -3,7 +3,11 @@
 Numbers get Gaussian noise, categories multinomial noise, and the label (more than 15 minutes late) is a
 condition, as in TabDDPM (Kotelnikov et al. 2023, arXiv:2209.15421). One network for each way of telling
 it the time, all with the same budget. Half of the flights trains, the other half judges. On two cores of
-a CPU it takes minutes. The parts lie in the folder diffusion/, in the order of the imports below.
+a CPU it takes minutes. The parts lie in the folder diffusion/.
+
+Made numbers become the nearest that their column has in the rows trained on, whoever made them: else
+boosting would tell SMOTENC's rows by their fractions of minutes. Rows between two neighbours score well
+because they are near copies; the columns "copies" and "nearer" show it.
 
 python examples/tabular_diffusion.py [--quick]
 """
