@@ -65,10 +65,11 @@ class ContinuousColumn:
         mean: mean.
         std: population standard deviation.
         quantiles: values at evenly spaced levels from 0 to 1, not falling.
-        distinct: what spans the column however often a value repeats: its distinct values, or, of more
-            than 1001, their quantiles at 1001 evenly spaced levels; scaled as ``TableBatch.values``
-            are, rising. Beyond 65,536 distinct values the fit knows buckets of values; there a
-            bucket counts by its rows, but never for more than one of the 1000 steps.
+        points: values that span the column, scaled as ``TableBatch.values`` are, rising: its distinct
+            values, or, where there are more than 1001, so many of them that no step between two holds
+            more than a thousandth of the rows, heavy values apart.
+        counts: rows of the fit that every point stands for: those above the point before it, up to
+            and with its own value.
     """
 
     name: str
@@ -81,7 +82,8 @@ class ContinuousColumn:
     mean: float
     std: float
     quantiles: tuple[float, ...] = field(repr=False)
-    distinct: tuple[float, ...] = field(repr=False)
+    points: tuple[float, ...] = field(repr=False)
+    counts: tuple[int, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,27 @@ from tabembed._checks import check_integer, is_concrete
 from tabembed.functional.phase import widened
 
 
-def quantile_edges(values: Tensor, n_bins: int = 48) -> Tensor:
-    """Edges of bins that hold about equally many distinct values.
+def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = None) -> Tensor:
+    """Edges of bins that hold about equally many rows.
 
-    A value counts once, however often it is there, so that a column that is mostly 0 keeps its bins.
-    Where there are at most ``n_bins + 1`` distinct values, they are the edges.
+    They are the quantiles of the rows. Where a value is so frequent that several quantiles fall on it,
+    it counts for less, as much less as it takes for all ``n_bins`` to be there: a column that is mostly
+    0 has its bins where the other values are. Where there are at most ``n_bins + 1`` distinct values,
+    they are the edges.
 
     Args:
         values: finite numbers, in any order.
         n_bins: number of bins at most.
+        counts: rows that every value stands for; ``None`` is one row each.
 
     Shape:
-        - values: any
+        - values, counts: any, the same
         - output: ``(n_edges,)``, rising, 1 to ``n_bins + 1`` of them, the first the smallest value and
           the last the largest
 
     Raises: ValueError when there is no value, or one that is not finite.
-    Source: Gorishniy et al. 2022, arXiv:2203.05556, section 3.2.1.
+    Source: Gorishniy et al. 2022, arXiv:2203.05556, section 3.2.1. NOTE[DIFF]: there quantiles that fall
+        together are lost.
 
     >>> quantile_edges(torch.arange(2.0, 10.0), 5).tolist()
     [2.0, 3.4..., 4.8..., 6.1..., 7.5..., 9.0]
@@ -41,13 +45,27 @@ def quantile_edges(values: Tensor, n_bins: int = 48) -> Tensor:
     if is_concrete(values) and not values.isfinite().all():
         got = values[~values.isfinite()].flatten()[0].item()
         raise ValueError(f"values must be finite, got {got}")
-    distinct = widened(values.detach()).flatten().unique()
+    distinct, inverse = widened(values.detach()).flatten().unique(return_inverse=True)
+    rows = torch.ones_like(inverse) if counts is None else counts.flatten().to(inverse)
+    rows = torch.zeros_like(distinct, dtype=torch.int64).index_add_(0, inverse, rows).clamp_min(1)
     if len(distinct) <= n_bins + 1:
         return distinct
-    place = torch.arange(n_bins + 1, dtype=torch.float64, device=values.device) * (len(distinct) - 1) / n_bins
-    below = place.floor().long().clamp_max(len(distinct) - 2)
-    low, high = distinct[below].double(), distinct[below + 1].double()
-    return (low + (high - low) * (place - below)).to(distinct).unique()
+    most = int(rows.max())
+    edges = _quantiles(distinct, rows, n_bins)
+    while len(edges) <= n_bins and most > 1:
+        most = max(1, most * 4 // 5)
+        edges = _quantiles(distinct, rows.clamp_max(most), n_bins)
+    return edges
+
+
+def _quantiles(distinct: Tensor, rows: Tensor, n_bins: int) -> Tensor:
+    """Quantiles at ``n_bins + 1`` evenly spaced levels, linear between rows; equal ones once."""
+    ends = rows.cumsum(0)
+    rank = torch.arange(n_bins + 1, dtype=torch.float64, device=rows.device) * ((ends[-1] - 1) / n_bins)
+    rank[-1] = ends[-1] - 1
+    below = distinct[torch.searchsorted(ends, rank.floor().long(), right=True)].double()
+    above = distinct[torch.searchsorted(ends, rank.ceil().long(), right=True)].double()
+    return (below + (above - below) * (rank - rank.floor())).to(distinct).unique()
 
 
 def pad_edges(edges: Sequence[Tensor], n_bins: int) -> Tensor:

@@ -120,17 +120,17 @@ class PiecewiseLinearEmbedding(WideModule):
             columns: the columns.
             d_embedding: width of a vector.
             n_bins: number of bins of a column at most.
-            bins: ``"quantile"``: each holds about equally many of a column's distinct values.
-                ``"tree"``: these at first, until ``adapt`` finds the edges that part the target, as
-                ``TableEmbedder`` lets it do before every training.
+            bins: ``"quantile"``: each holds about equally many rows, as ``quantile_edges`` has it.
+                ``"tree"``: these at first, until ``adapt`` finds the edges that part the target.
+                ``TableEmbedder`` calls it before every training; in a loop of your own, call it, or
+                nothing changes.
             version: as in the constructor.
             activation: as in the constructor.
             extrapolation: as in the constructor.
             seed: as in the constructor.
         """
         check_choice(BINS, bins=bins)
-        distinct = [torch.tensor(column.distinct, dtype=torch.float64, device="cpu") for column in columns]
-        edges = [quantile_edges(points, n_bins).to(torch.get_default_dtype()).unique() for points in distinct]
+        edges = [_edges_of(column, n_bins) for column in columns]
         own: dict[str, Any] = {"version": version, "activation": activation, "extrapolation": extrapolation}
         module = cls(edges, d_embedding, **own, n_bins=n_bins, seed=seed)
         module.bins = bins
@@ -224,5 +224,13 @@ class PiecewiseLinearEmbedding(WideModule):
 
     def extra_repr(self) -> str:
         """Sizes."""
-        own = f"n_bins={self.n_bins}, version={self.version!r}, extrapolation={self.extrapolation!r}"
-        return f"{self.n_features}, {self.d_embedding}, {own}, activation={self.activation}"
+        own = f"n_bins={self.n_bins}, bins={self.bins!r}, version={self.version!r}"
+        beyond = f"extrapolation={self.extrapolation!r}, activation={self.activation}"
+        return f"{self.n_features}, {self.d_embedding}, {own}, {beyond}"
+
+
+def _edges_of(column: ContinuousColumn, n_bins: int) -> Tensor:
+    """Quantile edges of a column of a schema."""
+    points = torch.tensor(column.points, dtype=torch.float64, device="cpu")
+    counts = torch.tensor(column.counts, dtype=torch.int64, device="cpu")
+    return quantile_edges(points, n_bins, counts).to(torch.get_default_dtype()).unique()

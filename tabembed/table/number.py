@@ -113,8 +113,11 @@ class Continuous:
         """Choose centre and scale."""
         scaler = self.scaler or "none"
         if state.n_values == 0:
-            column = ContinuousColumn(name, 0, state.n_missing, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, (0.0,), (0.0,))
-            return NumberEncoder(column, scaler)
+            zeros = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
+            nothing: dict[str, Any] = {"quantiles": (0.0,), "points": (0.0,), "counts": (0,)}
+            return NumberEncoder(
+                ContinuousColumn(name, 0, state.n_missing, scale=1.0, **zeros, **nothing), scaler
+            )
         constant = state.minimum == state.maximum
         quantiles = state.sketch.quantiles(np.linspace(0, 1, 2 if constant else _N_QUANTILES))
         quantiles = quantiles.clip(state.minimum, state.maximum)
@@ -133,12 +136,17 @@ class Continuous:
             mean=state.mean + state.rest,
             std=std,
             quantiles=tuple(quantiles.tolist()),
-            distinct=(),
+            points=(),
+            counts=(),
         )
-        points = state.sketch.spread(_N_QUANTILES).clip(state.minimum, state.maximum)
+        points, counts = state.sketch.points(_N_QUANTILES)
         points[0], points[-1] = state.minimum, state.maximum
-        scaled = np.unique(SCALERS[scaler].forward(points, column).astype(np.float32))
-        return NumberEncoder(replace(column, distinct=tuple(scaled.tolist())), scaler)
+        scaled = SCALERS[scaler].forward(points, column).astype(np.float32)
+        first = np.flatnonzero(np.append(True, np.diff(scaled) > 0))  # float32 cannot tell all of them apart
+        points, counts = scaled[first], np.add.reduceat(counts, first)
+        return NumberEncoder(
+            replace(column, points=tuple(points.tolist()), counts=tuple(counts.tolist())), scaler
+        )
 
 
 @dataclass(frozen=True)
@@ -176,23 +184,26 @@ class NumberEncoder:
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """JSON and arrays that ``from_artifact`` turns back into this column."""
         config = asdict(self.column)
-        arrays = {field: np.array(config.pop(field), np.float64) for field in ("quantiles", "distinct")}
+        kinds = {"quantiles": np.float64, "points": np.float64, "counts": np.int64}
+        arrays = {field: np.array(config.pop(field), kind) for field, kind in kinds.items()}
         return {**config, "scaler": self.scaler}, arrays
 
     @classmethod
     def from_artifact(cls, name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> NumberEncoder:
         """Rebuild what ``to_artifact`` gave."""
         fields = {key: value for key, value in config.items() if key not in ("scaler", "name")}
-        quantiles, distinct = arrays["quantiles"], arrays["distinct"]
-        column = ContinuousColumn(
-            name, quantiles=tuple(quantiles.tolist()), distinct=tuple(distinct.tolist()), **fields
-        )
+        points, counts = arrays["points"], arrays["counts"]
+        lists = {field: tuple(arrays[field].tolist()) for field in ("quantiles", "points", "counts")}
+        column = ContinuousColumn(name, **lists, **fields)
         if config["scaler"] not in SCALERS or not column.scale > 0:
             raise ArtifactError(f"column {name!r}: the saved scaler is damaged, got {config['scaler']!r}")
-        if not (distinct.size and np.isfinite(distinct).all() and (np.diff(distinct) > 0).all()):
-            got = column.distinct[:5]
+        if not (points.size and np.isfinite(points).all() and (np.diff(points) > 0).all()):
             raise ArtifactError(
-                f"column {name!r}: the saved distinct values must be finite and rise, got {got}"
+                f"column {name!r}: the saved points must be finite and rise, got {column.points[:5]}"
+            )
+        if counts.shape != points.shape or counts.sum() != column.n_values or counts.min() < 0:
+            raise ArtifactError(
+                f"column {name!r}: the saved counts must be of its points and rows, got {column.counts[:5]}"
             )
         return cls(column, config["scaler"])
 

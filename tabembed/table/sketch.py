@@ -37,18 +37,21 @@ class Sketch:
         order = np.argsort(keys, kind="stable")
         return _fit(keys[order], np.concatenate([self.counts, other.counts])[order], shift)
 
-    def spread(self, n_levels: int) -> np.ndarray:
-        """Quantiles of the distinct values at evenly spaced levels; all of them where they are few.
+    def points(self, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+        """Values that span the numbers, and how many numbers each stands for.
 
-        Beyond the capacity a bucket stands for values that are not known one by one. It counts by its
-        numbers, as many as are in all numbers' ``n_levels - 1``-th part at most.
+        All values where they are few; else ``n_points`` quantiles at evenly spaced levels, where a value
+        counts as one ``n_points - 1``-th part of all at most, so that it takes one of them. A point
+        stands for the numbers above the point before it, up to and with itself.
         """
-        if len(self.keys) <= n_levels:
-            return replace(self, counts=np.ones_like(self.counts)).quantiles(
-                np.linspace(0, 1, len(self.keys))
-            )
-        counts = np.minimum(self.counts, self._cap(n_levels - 1) if self.shift else 1)
-        return replace(self, counts=counts).quantiles(np.linspace(0, 1, n_levels))
+        values = self._values()
+        if len(values) <= n_points:
+            return values, self.counts
+        capped = replace(self, counts=np.minimum(self.counts, self._cap(n_points - 1)))
+        points = np.unique(capped.quantiles(np.linspace(0, 1, n_points)))
+        points[-1] = values[-1]
+        place = np.searchsorted(points, values)
+        return points, np.bincount(place, weights=self.counts, minlength=len(points)).astype(np.int64)
 
     def _cap(self, n_parts: int) -> int:
         """The largest count that stays within one of ``n_parts`` equal parts when no count exceeds it."""
@@ -56,10 +59,13 @@ class Sketch:
         capped_total = counts.cumsum() + counts * np.arange(len(counts) - 1, -1, -1)
         return int(counts[counts * n_parts <= capped_total].max())
 
+    def _values(self) -> np.ndarray:
+        """The middle of every bucket; the value itself where nothing was dropped."""
+        return _floats((self.keys << self.shift) + ((1 << self.shift) >> 1))
+
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Values at levels in [0, 1], linear between neighbouring numbers as ``numpy.quantile``."""
-        half = (1 << self.shift) >> 1
-        values, ends = _floats((self.keys << self.shift) + half), self.counts.cumsum()
+        values, ends = self._values(), self.counts.cumsum()
         rank = levels * (ends[-1] - 1)
         below = values[np.searchsorted(ends, np.floor(rank), side="right")]
         above = values[np.searchsorted(ends, np.ceil(rank), side="right")]

@@ -24,11 +24,11 @@ EARLIEST, LATEST = 1_356_998_400 * 10**9, 1_388_534_400 * 10**9
 SCHEMA = TableSchema(
     9,
     (
-        ContinuousColumn("delay", 8, 1, 0.0, 1.0, -2.0, 2.0, 0.0, 1.0, (-2.0, 2.0), (-2.0, 2.0)),
+        ContinuousColumn("delay", 8, 1, 0.0, 1.0, -2.0, 2.0, 0.0, 1.0, (-2.0, 2.0), (-2.0, 2.0), (4, 4)),
         CategoricalColumn("city", (0, 1, 1, 3, 2, 1, 1)),
         DatetimeColumn("departure", 8, 1, EARLIEST, LATEST, "UTC"),
         CategoricalColumn("airline", (0, 0, 0, 5, 3, 1)),
-        ContinuousColumn("distance", 9, 0, 0.0, 1.0, -2.0, 2.0, 0.0, 1.0, (-2.0, 2.0), (-2.0, 2.0)),
+        ContinuousColumn("distance", 9, 0, 0.0, 1.0, -2.0, 2.0, 0.0, 1.0, (-2.0, 2.0), (-2.0, 2.0), (4, 5)),
     ),
 )
 TAGS = TableSchema(9, (*SCHEMA.columns[:2], ListColumn("tags", (0, 0, 1, 4, 3, 2)), SCHEMA.columns[2]))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import reference
+import rtdl_num_embeddings
 import torch
 from torch.testing import assert_close
 
@@ -38,7 +39,34 @@ def test_a_value_that_repeats_takes_no_more_than_one_edge():  # H12 (iii)
     bins, _ = find_bins(column(0, 2), edges[None])
     assert bins[0] != bins[1]
     many = quantile_edges(torch.cat((torch.zeros(9000), torch.linspace(0, 1, 1001))), 48)
-    assert_close(many, torch.linspace(0, 1, 49))
+    assert len(many) == 49
+    assert (many[0], many[-1]) == (0, 1)
+    assert 0 < many[1] < 2 / 48
+    assert_close(many[1:].diff(), torch.full((47,), 1 / 47.1), rtol=0.05, atol=0)
+
+
+def test_frequent_values_count_for_no_less_than_they_must():
+    rows = torch.arange(1, 400).repeat_interleave(torch.arange(399, 0, -1))  # 1 is there 399 times, 399 once
+    edges = quantile_edges(torch.cat((torch.zeros(rows.numel()), rows)), 48)
+    share = torch.stack([(rows <= edge).double().mean() for edge in edges[1:]])
+    # Half of the rows are 0 and take one edge; the others share the rest by rows, not by values.
+    assert len(edges) == 49
+    assert_close(share.diff(), torch.full((47,), 1 / 48, dtype=torch.float64), rtol=0, atol=0.006)
+
+
+def test_counts_stand_for_rows():
+    values, counts = torch.tensor([5.0, 1.0, 2.0, 9.0]), torch.tensor([7, 1, 3, 2])
+    rows = values.repeat_interleave(counts)
+    assert torch.equal(quantile_edges(values, 2, counts), quantile_edges(rows, 2))
+    assert not torch.equal(quantile_edges(values, 2, counts), quantile_edges(values, 2))
+
+
+@pytest.mark.parametrize("n_bins", [2, 7, 48])
+def test_values_that_hardly_repeat_have_the_peers_edges(n_bins):
+    x = torch.randn(5003, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[:90] = x[90:180]
+    theirs = rtdl_num_embeddings.compute_bins(x, n_bins)[0]
+    assert_close(quantile_edges(x, n_bins), theirs, rtol=0, atol=1e-6)
 
 
 def test_one_distinct_value_is_one_edge_with_a_share_of_0():  # H12 (iv)

@@ -59,7 +59,7 @@ def test_half_precision_weights_take_float32_values():
 
 
 def test_from_columns_counts_them():
-    column = ContinuousColumn("x", 1, 0, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5, (0.0, 1.0), (0.0, 1.0))
+    column = ContinuousColumn("x", 1, 0, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5, (0.0, 1.0), (0.0, 1.0), (1, 0))
     embedding = LinearEmbedding.from_columns([column] * 3, 5, seed=2)
     assert (embedding.n_features, embedding.d_embedding) == (3, 5)
     assert_close(embedding.weight, LinearEmbedding(3, 5, seed=2).weight, rtol=0, atol=0)

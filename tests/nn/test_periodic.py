@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from tabembed.nn import PeriodicEmbedding
 from tabembed.schema import ContinuousColumn
 
-COLUMN = ContinuousColumn("x", 1, 0, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5, (0.0, 1.0), (0.0, 1.0))
+COLUMN = ContinuousColumn("x", 1, 0, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5, (0.0, 1.0), (0.0, 1.0), (1, 0))
 THEIRS = {
     "plr": {"lite": False},
     "pl": {"lite": False, "activation": False},

@@ -207,8 +207,10 @@ def test_many_values_give_edges_close_to_the_peers():
     x = np.random.default_rng(0).normal(size=20_000)
     encoder = columns_of(x=x)
     module = PiecewiseLinearEmbedding.from_columns(encoder.schema_.continuous, n_bins=48)
-    theirs = rtdl_num_embeddings.compute_bins(encoder.transform({"x": x}).values, 48)[0]
-    assert_close(module.edges[0], theirs, rtol=0, atol=2e-3)
+    values = encoder.transform({"x": x}).values
+    theirs = rtdl_num_embeddings.compute_bins(values, 48)[0]
+    below, theirs_below = ((values <= edges).double().mean(0) for edges in (module.edges[0], theirs))
+    assert_close(below, theirs_below, rtol=0, atol=1.1e-3)  # a schema knows a thousand points
 
 
 @pytest.mark.filterwarnings("ignore:column 'empty'")

@@ -16,7 +16,7 @@ from tabembed.schema import ContinuousColumn
 
 X = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
-COLUMN = ContinuousColumn("x", 1, 0, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5, (0.0, 1.0), (0.0, 1.0))
+COLUMN = ContinuousColumn("x", 1, 0, 0.0, 1.0, 0.0, 1.0, 0.5, 0.5, (0.0, 1.0), (0.0, 1.0), (1, 0))
 
 
 @pytest.mark.parametrize("features", ["sincos", "cos"])
