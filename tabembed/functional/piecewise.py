@@ -22,7 +22,7 @@ def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = Non
     they are the edges.
 
     Args:
-        values: finite numbers, in any order.
+        values: finite numbers, in any order: a tensor or what ``torch.as_tensor`` takes.
         n_bins: number of bins at most.
         counts: rows that every value stands for; ``None`` is one row each.
 
@@ -41,6 +41,7 @@ def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = Non
     [0.0, 1.0, 2.0]
     """
     check_integer(n_bins=n_bins)
+    values = torch.as_tensor(values)
     check_integer(n_values=values.numel())
     if is_concrete(values) and not values.isfinite().all():
         got = values[~values.isfinite()].flatten()[0].item()

@@ -41,7 +41,8 @@ class PiecewiseLinearEmbedding(WideModule):
 
     **Beyond the edges**: with ``extrapolation="linear"`` the first and the last line go on without end,
     as in the paper, so that the vector of a number far outside is large; with ``"clip"`` a number below
-    the first edge counts as the first edge and one above the last as the last.
+    the first edge counts as the first edge and one above the last as the last. An infinite number
+    counts as the outer edge in both.
 
     Args:
         edges: rising edges of the bins of every column, at least one each.
@@ -191,7 +192,8 @@ class PiecewiseLinearEmbedding(WideModule):
         x = widened(values)
         x = x.to(torch.promote_types(x.dtype, self.edges.dtype))
         edges, weight, bias = self.edges.to(x), self.weight.to(x), self.bias.to(x)
-        x = x.clamp(edges[:, 0], edges[:, -1]) if self._clips else x
+        bounded = x.clamp(edges[:, 0], edges[:, -1])
+        x = bounded if self._clips else torch.where(x.isinf(), bounded, x)
         if self.slope is None:
             vectors = piecewise_linear(x, edges, weight, bias)
             vectors = F.relu(vectors) if self.activation else vectors

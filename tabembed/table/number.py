@@ -113,11 +113,9 @@ class Continuous:
         """Choose centre and scale."""
         scaler = self.scaler or "none"
         if state.n_values == 0:
-            zeros = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
-            nothing: dict[str, Any] = {"quantiles": (0.0,), "points": (0.0,), "counts": (0,)}
-            return NumberEncoder(
-                ContinuousColumn(name, 0, state.n_missing, scale=1.0, **zeros, **nothing), scaler
-            )
+            nothing: dict[str, Any] = dict.fromkeys(("centre", "minimum", "maximum", "mean", "std"), 0.0)
+            nothing |= {"scale": 1.0, "quantiles": (0.0,), "points": (0.0,), "counts": (0,)}
+            return NumberEncoder(ContinuousColumn(name, 0, state.n_missing, **nothing), scaler)
         constant = state.minimum == state.maximum
         quantiles = state.sketch.quantiles(np.linspace(0, 1, 2 if constant else _N_QUANTILES))
         quantiles = quantiles.clip(state.minimum, state.maximum)
@@ -193,8 +191,8 @@ class NumberEncoder:
         """Rebuild what ``to_artifact`` gave."""
         fields = {key: value for key, value in config.items() if key not in ("scaler", "name")}
         points, counts = arrays["points"], arrays["counts"]
-        lists = {field: tuple(arrays[field].tolist()) for field in ("quantiles", "points", "counts")}
-        column = ContinuousColumn(name, **lists, **fields)
+        fields |= {field: tuple(arrays[field].tolist()) for field in ("quantiles", "points", "counts")}
+        column = ContinuousColumn(name, **fields)
         if config["scaler"] not in SCALERS or not column.scale > 0:
             raise ArtifactError(f"column {name!r}: the saved scaler is damaged, got {config['scaler']!r}")
         if not (points.size and np.isfinite(points).all() and (np.diff(points) > 0).all()):

@@ -312,3 +312,15 @@ def test_bad_tensors():
         module(torch.zeros(4, 1))
     with pytest.raises(TypeError, match="missing must be bool, got torch.int64"):
         module(torch.zeros(4, 2), torch.zeros(4, 2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("version", ["A", "B"])
+@pytest.mark.parametrize("extrapolation", ["linear", "clip"])
+def test_an_infinite_number_counts_as_the_outer_edge(version, extrapolation):
+    own = {"version": version, "extrapolation": extrapolation}
+    module = PiecewiseLinearEmbedding([[0.0, 1.0, 3.0], [5.0]], 4, **own, seed=0)
+    torch.nn.init.normal_(module.weight)
+    got = module(torch.tensor([[math.inf, math.inf], [-math.inf, -math.inf]]))
+    assert_close(got, module(torch.tensor([[3.0, 5.0], [0.0, 5.0]])), rtol=0, atol=0)
+    got.sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in module.parameters() if weight.grad is not None)
