@@ -20,7 +20,7 @@ from torch import Tensor
 from tabembed._checks import check_integer
 from tabembed.estimators.known_periods import known_period
 from tabembed.estimators.tables import check_names, check_table
-from tabembed.functional.cyclic import calendar_period, calendar_turns, harmonics, turns
+from tabembed.functional.cyclic import calendar_period, calendar_turns, cycle_turns, harmonics
 from tabembed.schema import MISSING_TIME
 from tabembed.table.datetime import Datetime, nanoseconds
 from tabembed.table.frame import Frame, read_frame
@@ -159,7 +159,7 @@ class _Column:
             return [calendar_turns(times, p).masked_fill(missing, math.nan) for p in self.periods]
         missing = torch.from_numpy(np.array(array.is_null()))
         numbers = torch.from_numpy(_numbers(array, self.name))
-        return [turns(numbers, p).masked_fill(missing, math.nan) for p in self.periods]
+        return [cycle_turns(numbers, p).masked_fill(missing, math.nan) for p in self.periods]
 
 
 def _by_column(period: Any, frame: Frame) -> dict[str, Any]:

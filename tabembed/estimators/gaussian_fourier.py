@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tabembed._checks import check_integer
 from tabembed.estimators.module_rows import module_rows
+from tabembed.estimators.tables import check_names, check_rows
 from tabembed.nn.draws import split_seed
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection, check_projection
 from tabembed.nn.per_column import PerColumn
@@ -79,16 +80,19 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
             X: rows ``(n_rows, n_features)``, an array or a frame.
             y: ignored.
         """
-        scales = self._check_arguments(self._rows(X, reset=True).shape[1])
+        X = check_rows(self, X, reset=True)
+        scales = self._check_arguments(X.shape[1])
+        self._check_above_zero(X, self.log, self.epsilon)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         columns = zip(scales, split_seed(seed, len(scales)), strict=True)
         width = 2 * self.n_frequencies
         drawn = [GaussianFourierProjection(width, scale=s, seed=own).frequencies for s, own in columns]
         self.frequencies_ = torch.stack(drawn).double().numpy()
+        self._scales, self._log, self._epsilon, self._order = scales, self.log, self.epsilon, self.order
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> GaussianFourierTransformer:
-        """Fit to the first part; later ones are checked, and change nothing.
+        """Fit to the first part; later ones are checked, and change nothing: nor do arguments set since then.
 
         Args:
             X: more rows.
@@ -96,7 +100,7 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "frequencies_"):
             return self.fit(X)
-        self._rows(X, reset=False)
+        self._check_above_zero(check_rows(self, X, reset=False), self._log, self._epsilon)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -109,7 +113,8 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
             - output: ``(n_rows, n_features · 2 · n_frequencies)``
         """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        X = check_rows(self, X, reset=False)
+        self._check_above_zero(X, self._log, self._epsilon)
         module = self.to_module(torch.float32 if X.dtype == np.float32 else torch.float64)
         return module_rows(module, X, 2 * self.frequencies_.size)
 
@@ -120,9 +125,11 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
             input_features: names of the columns; ``None`` takes those of the fit, or ``x0``, ``x1``, …
         """
         check_is_fitted(self)
-        numbers = range(self.frequencies_.shape[1])
-        waves = [f"{wave}{k}" for wave in self.order.split("_") for k in numbers]
-        names = _check_feature_names_in(self, input_features)
+        check_names(self, input_features)
+        n_features, n_frequencies = self.frequencies_.shape
+        waves = [f"{wave}{k}" for wave in self._order.split("_") for k in range(n_frequencies)]
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(n_features)])
+        names = names if input_features is None else input_features
         return np.array([f"{name}_{wave}" for name in names for wave in waves], dtype=object)
 
     def to_module(self, dtype: torch.dtype = torch.float32) -> PerColumn:
@@ -136,9 +143,8 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         width = 2 * self.frequencies_.shape[1]
-        scales = self._check_arguments(len(self.frequencies_))
-        given: dict[str, Any] = {"log": self.log, "epsilon": self.epsilon, "order": self.order, "seed": 0}
-        columns = [GaussianFourierProjection(width, scale=scale, **given) for scale in scales]
+        held: dict[str, Any] = {"log": self._log, "epsilon": self._epsilon, "order": self._order, "seed": 0}
+        columns = [GaussianFourierProjection(width, scale=scale, **held) for scale in self._scales]
         module = PerColumn(columns, width, seed=0).to(dtype)
         with torch.no_grad():
             module.missing.zero_()
@@ -169,6 +175,8 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         scale = scales[0] if len(set(scales)) == 1 else scales
         transformer = cls(width // 2, scale=scale, log=log, epsilon=epsilon, order=order)
         transformer.n_features_in_ = len(columns)
+        transformer._scales, transformer._log = scales, log
+        transformer._epsilon, transformer._order = epsilon, order
         frequencies = [column.frequencies.detach().double().cpu() for column in columns]
         transformer.frequencies_ = torch.stack(frequencies).numpy()
         return transformer
@@ -184,14 +192,12 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
             check_projection(scale, self.log, self.epsilon, self.order)
         return [float(scale) for scale in scales]
 
-    def _rows(self, X: Any, *, reset: bool) -> np.ndarray:
-        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
-        if self.log and self.epsilon is None and (X <= 0).any():
+    def _check_above_zero(self, X: np.ndarray, log: bool, epsilon: float | None) -> None:
+        if log and epsilon is None and (X <= 0).any():
             j = int((X <= 0).any(0).argmax())
             name = getattr(self, "feature_names_in_", range(X.shape[1]))[j]
             got = f"got {X[:, j].min():g}; give epsilon to count small numbers as that"
             raise ValueError(f"column {name!r}: must be above 0 when log=True and epsilon=None, {got}")
-        return X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

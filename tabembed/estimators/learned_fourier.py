@@ -11,12 +11,13 @@ import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
 from tabembed.estimators.fingerprint import fingerprint
 from tabembed.estimators.module_rows import module_rows
+from tabembed.estimators.tables import check_rows
 from tabembed.nn.learned_fourier import RADIAN, LearnedFourierFeatures
 from tabembed.training.crossfit import cross_fit, make_splits
 from tabembed.training.fourier import FourierNetwork, fourier_vectors, unscaled
@@ -151,7 +152,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             - output: ``(n_rows, n_components)``
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = check_rows(self, X, reset=False)
         if self._seen is not None and self._seen == _mark(X):
             warnings.warn(
                 "LearnedFourierTransformer.transform got the rows of the fit: these vectors have seen their "
@@ -178,7 +179,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 hidden_features=len(self.weights_["weight_hidden"])
                 if "weight_hidden" in self.weights_
                 else None,
-                scale=self._first_scale(n_features),
+                scale=self._scale,
                 seed=0,
             )
         module = module.to(dtype).to_empty(device="cpu")
@@ -210,7 +211,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         check_integer(n_components=self.n_components)
         if y is None:
             check_target(y, 0, type(self).__name__)
-        X = validate_data(self, X, reset=True, dtype=[np.float64, np.float32])
+        X = check_rows(self, X, reset=True)
         y = check_target(y, len(X))
         objective, target = make_objective(y, self.target_type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -259,7 +260,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _take(self, module: LearnedFourierFeatures) -> LearnedFourierTransformer:
         self.weights_ = {name: tensor.cpu().numpy().copy() for name, tensor in module.state_dict().items()}
-        self._seen = None
+        self._scale, self._seen = module.scale, None
         return self
 
     def __sklearn_tags__(self) -> Any:

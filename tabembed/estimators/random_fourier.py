@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tabembed.estimators import rbf_sampler
 from tabembed.estimators.lengthscale import Moments, median_distance
+from tabembed.estimators.tables import check_rows
 from tabembed.functional.random_features import block_size, phases_of_blocks, write_waves
 from tabembed.nn.draws import generator_of
 from tabembed.nn.random_fourier import RandomFourierFeatures, check_lengthscale, count_frequencies
 from tabembed.nn.spectral import draw_frequencies
+
+if TYPE_CHECKING:
+    from sklearn.kernel_approximation import RBFSampler
+
+_LAW = ("n_components", "kernel", "sampler", "features")
+"""What the frequencies are drawn by; it does not change after that."""
 
 
 class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -63,6 +70,8 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     True
     """
 
+    _moments: Moments | None
+
     def __init__(
         self,
         n_components: int = 256,
@@ -93,27 +102,35 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             X: rows ``(n_rows, n_features)``, an array, a frame or a CSR matrix.
             y: ignored.
         """
-        X = self._rows(X, reset=True)
+        X = check_rows(self, X, reset=True, accept_sparse="csr")
         random_state = self._draw(X)
         if self._is_chosen("median"):
+            self._moments = None
             return self._take(median_distance(X, self.kernel, random_state))
         return self._add(X)
 
     def partial_fit(self, X: Any, y: Any = None) -> RandomFourierTransformer:
         """Fit on rows that come in parts; the result is that of all rows at once.
 
+        The frequencies stay as they were drawn, by the first part, ``fit`` or a module; the lengthscale
+        is that of the argument as it is now.
+
         Args:
             X: more rows; the first of them fix the number of features.
             y: ignored.
 
-        Raises: ValueError with ``lengthscale="median"``, which needs all rows at once.
+        Raises: ValueError with ``lengthscale="median"``, which needs all rows at once; with ``"scale"``
+            after rows that were fitted with another lengthscale, and so not counted; and when an argument
+            that the frequencies were drawn by has changed since.
         """
         if self._is_chosen("median"):
             raise ValueError(
                 "lengthscale must be 'scale', a number or an array for partial_fit, got 'median'"
             )
         first = not hasattr(self, "frequencies_")
-        X = self._rows(X, reset=first)
+        if not first:
+            self._check_law()
+        X = check_rows(self, X, reset=first, accept_sparse="csr")
         if first:
             self._draw(X)
         return self._add(X)
@@ -125,7 +142,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             X: rows ``(n_rows, n_features)``, an array, a frame or a CSR matrix.
         """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        X = check_rows(self, X, reset=False, accept_sparse="csr")
         frequencies = torch.from_numpy(self.frequencies_.astype(X.dtype))
         offsets = None if self.offsets_ is None else torch.from_numpy(self.offsets_.astype(X.dtype))
         out = np.empty((X.shape[0], self._n_features_out), X.dtype)  # numpy's huge pages halve the time
@@ -139,15 +156,11 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             dtype: dtype of the module.
         """
         check_is_fitted(self)
+        law = dict(self._law)
+        n_components, lengthscale = law.pop("n_components"), np.asarray(self.lengthscale_).tolist()
         with torch.device("meta"):  # nothing is drawn
             module = RandomFourierFeatures(
-                self.n_features_in_,
-                self._n_features_out,
-                kernel=self.kernel,
-                lengthscale=np.asarray(self.lengthscale_).tolist(),
-                sampler=self.sampler,
-                features=self.features,
-                seed=self._seed,
+                self.n_features_in_, n_components, lengthscale=lengthscale, seed=self._seed, **law
             )
         module = module.to(dtype).to_empty(device="cpu")
         arrays = {
@@ -176,10 +189,11 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             sampler=module.sampler,
             features=module.features,
         )
-        transformer.n_features_in_, transformer._seed = module.in_features, module.seed
-        transformer._weights_dtype = np.dtype(np.float64)
-        transformer.unit_frequencies_ = _as_numpy(module.frequencies)
-        transformer.offsets_ = None if module.offsets is None else _as_numpy(module.offsets)
+        transformer.n_features_in_ = module.in_features
+        offsets = None if module.offsets is None else _as_numpy(module.offsets)
+        transformer._hold(
+            _as_numpy(module.frequencies), offsets, seed=module.seed, dtype=np.dtype(np.float64)
+        )
         return transformer._take(lengthscale)
 
     @classmethod
@@ -189,25 +203,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Args:
             sampler: its weights and offsets are copied.
         """
-        check_is_fitted(sampler)
-        lengthscale = (2 * float(sampler._gamma)) ** -0.5
-        transformer = cls(
-            sampler.n_components,
-            lengthscale=lengthscale,
-            sampler="iid",
-            features="cos",
-            random_state=sampler.random_state,
-        )
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(sampler, name):
-                setattr(transformer, name, getattr(sampler, name))
-        transformer._seed, transformer._weights_dtype = None, sampler.random_weights_.dtype
-        transformer.unit_frequencies_ = sampler.random_weights_.astype(np.float64) * lengthscale
-        transformer.offsets_ = sampler.random_offset_.astype(np.float64)
-        # Taken as they are: divided by a lengthscale they would lose the last bit.
-        transformer.frequencies_ = sampler.random_weights_.astype(np.float64)
-        transformer.lengthscale_ = lengthscale
-        return transformer
+        return rbf_sampler.from_rbf_sampler(cls, sampler)
 
     def to_rbf_sampler(self) -> RBFSampler:
         """A fitted ``RBFSampler`` that gives the same features.
@@ -216,29 +212,11 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             ``features="cos"`` and one lengthscale.
         """
         check_is_fitted(self)
-        for name, needed in (("kernel", "rbf"), ("features", "cos")):
-            if getattr(self, name) != needed:
-                raise ValueError(f"{name} must be {needed!r} for an RBFSampler, got {getattr(self, name)!r}")
-        if np.ndim(self.lengthscale_):
-            raise ValueError("lengthscale must be one number for an RBFSampler, got one for each feature")
-        gamma = 0.5 / self.lengthscale_**2
-        sampler = RBFSampler(gamma=gamma, n_components=self._n_features_out, random_state=self.random_state)
-        sampler._gamma, sampler._n_features_out = gamma, self._n_features_out
-        sampler.random_weights_ = self.frequencies_.astype(self._weights_dtype)
-        sampler.random_offset_ = np.asarray(self.offsets_, dtype=self._weights_dtype)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(sampler, name, getattr(self, name))
-        return sampler
+        return rbf_sampler.to_rbf_sampler(self)
 
     @property
     def _n_features_out(self) -> int:
         return self.frequencies_.shape[1] * (2 if self.offsets_ is None else 1)
-
-    def _rows(self, X: Any, reset: bool) -> Any:
-        # A list of dtypes would make float64 of polars' float32.
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
-        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
     def _is_chosen(self, name: str) -> bool:
         """Whether the lengthscale is left to the rows in this way."""
@@ -253,19 +231,34 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """Draw the frequencies; gives back what the rest of a fit draws from."""
         n_frequencies = count_frequencies(self.features, n_components=self.n_components)
         random_state = check_random_state(self.random_state)
-        self._seed, self._moments, self._weights_dtype = random_state.randint(2**31 - 1), Moments(), X.dtype
+        seed = int(random_state.randint(2**31 - 1))
         drawn, offsets = draw_frequencies(
-            self.kernel, self.sampler, X.shape[1], n_frequencies, generator_of(self._seed)
+            self.kernel, self.sampler, X.shape[1], n_frequencies, generator_of(seed)
         )
         # Rounded to what float32 holds, so that a module of either precision has the same numbers.
-        self.unit_frequencies_ = _as_numpy(drawn.float())
-        self.offsets_ = _as_numpy(offsets.float()) if self.features == "cos" else None
+        held = _as_numpy(offsets.float()) if self.features == "cos" else None
+        self._hold(_as_numpy(drawn.float()), held, seed=seed, dtype=X.dtype)
         return random_state
+
+    def _hold(self, unit: np.ndarray, offsets: np.ndarray | None, *, seed: int | None, dtype: Any) -> None:
+        """Take what was drawn by the arguments as they are now."""
+        self.unit_frequencies_, self.offsets_ = unit, offsets
+        self._law = {name: getattr(self, name) for name in _LAW}
+        self._seed, self._weights_dtype, self._moments = seed, dtype, Moments()
+
+    def _check_law(self) -> None:
+        for name, held in self._law.items():
+            if (given := getattr(self, name)) != held:
+                raise ValueError(f"{name} must stay {held!r} for partial_fit, got {given!r}")
 
     def _add(self, X: Any) -> RandomFourierTransformer:
         """Take the lengthscale that is given, or that of the rows so far and these."""
         if not self._is_chosen("scale"):
+            self._moments = None  # these rows are not among them
             return self._take(check_lengthscale(self.lengthscale, X.shape[1]))
+        if self._moments is None:
+            rule = "lengthscale must be 'scale' from the first rows on for partial_fit"
+            raise ValueError(f"{rule}, got it after rows fitted with another one")
         self._moments = self._moments.add(X)
         return self._take(self._moments.lengthscale(X.shape[1]))
 

@@ -34,6 +34,22 @@ def check_table(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> An
     return validate_data(estimator, X, reset=reset, dtype=dtype, **rows)
 
 
+def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: Any = False) -> Any:
+    """Check rows of numbers without gaps as scikit-learn does: float32 is kept, the rest is float64.
+
+    Args:
+        estimator: learns names and width in its fit, is asked for them later.
+        X: rows ``(n_rows, n_features)``, an array or a frame.
+        reset: whether this is the fit.
+        accept_sparse: formats of sparse matrices that are kept, as ``check_array`` means it.
+
+    Raises: ValueError for NaN, infinity, text, and rows that are not those of the fit.
+    """
+    # A list of dtypes would make float64 of polars' float32.
+    X = validate_data(estimator, X, reset=reset, accept_sparse=accept_sparse, dtype="numeric")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
 def column_names(X: Any) -> list[str] | None:
     """Names of a table that has names, ``None`` for an array."""
     if isinstance(X, dict):

@@ -275,6 +275,47 @@ def test_partial_fit_needs_no_median():
         RandomFourierTransformer(8).partial_fit(X)
 
 
+@pytest.mark.parametrize("made", ["module", "rbf_sampler"])
+@pytest.mark.parametrize("scale", ["scale", 3.0, [1.0, 2.0, 3.0, 4.0, 5.0]])
+def test_partial_fit_of_what_was_taken_from_elsewhere(made, scale):
+    """The frequencies stay, and the lengthscale is that of the rows alone: those before were never seen."""
+    if made == "module":
+        transformer = RandomFourierTransformer.from_module(RandomFourierFeatures(5, 8, seed=0))
+    else:
+        transformer = RandomFourierTransformer.from_rbf_sampler(RBFSampler(n_components=8).fit(X))
+    drawn = transformer.unit_frequencies_.copy()
+    transformer.set_params(lengthscale=scale)
+    for part in (X[:20], X[20:]):
+        transformer.partial_fit(part)
+    assert_array_equal(transformer.unit_frequencies_, drawn)
+    expected = RandomFourierTransformer(8, lengthscale=scale).fit(X).lengthscale_
+    assert_allclose(transformer.lengthscale_, expected, rtol=1e-6)
+    assert_array_equal(transformer.frequencies_, drawn / np.reshape(transformer.lengthscale_, (-1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("n_components", 6), ("kernel", "matern12"), ("sampler", "iid"), ("features", "cos")]
+)
+def test_partial_fit_keeps_to_what_was_drawn(name, other):
+    fitted = RandomFourierTransformer(8, lengthscale=2.0, random_state=0).fit(X)
+    before, given = fitted.transform(X), fitted.get_params()[name]
+    text = f"{name} must stay {given!r} for partial_fit, got {other!r}"
+    with pytest.raises(ValueError, match=text):
+        fitted.set_params(**{name: other}).partial_fit(X)
+    assert_array_equal(fitted.transform(X), before)
+    assert fitted.set_params(lengthscale=3.0, **{name: given}).partial_fit(X).lengthscale_ == 3.0
+    assert fitted.set_params(**{name: other}).fit(X)._law[name] == other
+
+
+@pytest.mark.parametrize("first", ["median", 2.0])
+def test_variance_of_rows_that_were_not_counted_is_an_error(first):
+    fitted = RandomFourierTransformer(8, lengthscale=first).fit(X)
+    text = "lengthscale must be 'scale' from the first rows on for partial_fit, got it after rows fitted with"
+    with pytest.raises(ValueError, match=text):
+        fitted.set_params(lengthscale="scale").partial_fit(X)
+    assert fitted.fit(X).partial_fit(X).lengthscale_ > 0
+
+
 def test_frames_out():
     transformer = RandomFourierTransformer(4, random_state=0).set_output(transform="pandas")
     frame = pd.DataFrame(X32, columns=list("abcde"), index=range(100, 160))
