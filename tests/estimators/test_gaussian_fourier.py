@@ -158,8 +158,8 @@ def test_gaps_are_an_error(X):
     ("arguments", "error", "text"),
     [
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
-        ({"scale": 0}, ValueError, "scale must be above 0, got 0"),
-        ({"scale": [1.0, -2.0]}, ValueError, "scale must be finite and at least 0, got -2.0"),
+        ({"scale": 0}, ValueError, "scale must be finite and positive, got 0"),
+        ({"scale": [1.0, -2.0]}, ValueError, "scale must be finite and positive, got -2.0"),
         ({"scale": "auto"}, TypeError, "scale must be a number, got 'auto'"),
         (
             {"scale": [1.0]},
@@ -167,7 +167,7 @@ def test_gaps_are_an_error(X):
             "scale must be one number, or one for each column, got 1 numbers for 2 columns",
         ),
         ({"epsilon": 0.1}, ValueError, "epsilon must be None when log=False, got 0.1"),
-        ({"order": "sin"}, ValueError, "order must be 'sin_cos' or 'cos_sin', got 'sin'"),
+        ({"order": "sin"}, ValueError, "order must be one of sin_cos, cos_sin, got 'sin'"),
     ],
 )
 def test_bad_arguments(X, arguments, error, text):
