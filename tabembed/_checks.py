@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -32,9 +33,7 @@ def check_real(minimum: float = 0.0, **numbers: Any) -> None:
     Raises: TypeError for another kind, ValueError for a smaller, infinite or undefined number.
     """
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, got {number!r}")
-        if not minimum <= float(number) < float("inf"):
+        if not minimum <= _real(name, number) < math.inf:
             raise ValueError(f"{name} must be finite and at least {minimum:g}, got {number}")
 
 
@@ -44,9 +43,7 @@ def check_positive(**numbers: Any) -> None:
     Raises: TypeError for another kind, ValueError for the rest.
     """
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, got {number!r}")
-        if not 0 < float(number) < float("inf"):
+        if not 0 < _real(name, number) < math.inf:
             raise ValueError(f"{name} must be finite and positive, got {number}")
 
 
@@ -56,19 +53,17 @@ def check_finite(**numbers: Any) -> None:
     Raises: TypeError for another kind, ValueError for an infinite or undefined number.
     """
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, got {number!r}")
-        if not float("-inf") < float(number) < float("inf"):
+        if not math.isfinite(_real(name, number)):
             raise ValueError(f"{name} must be finite, got {number}")
 
 
-def check_choice(choices: Sequence[Any], **given: Any) -> None:
+def check_choice(choices: Collection[Any], **given: Any) -> None:
     """Each argument, given by its public name, is one of the choices.
 
     Raises: ValueError that lists them.
     """
     for name, value in given.items():
-        if value not in choices:
+        if value not in tuple(choices):  # a dict would have to hash the value
             raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
 
 
@@ -78,10 +73,24 @@ def check_probability(**numbers: Any) -> None:
     Raises: TypeError for another kind, ValueError outside ``[0, 1)``.
     """
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, got {number!r}")
-        if not 0 <= float(number) < 1:
+        if not 0 <= _real(name, number) < 1:
             raise ValueError(f"{name} must be at least 0 and below 1, got {number}")
+
+
+def _real(name: str, number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be a number, got {number!r}")
+    return float(number)
+
+
+def check_columns(columns: Sequence[Any], kind: type) -> None:
+    """What a module of some columns is made from is a sequence of columns of one kind.
+
+    Raises: TypeError with the kind found.
+    """
+    for column in columns:
+        if not isinstance(column, kind):
+            raise TypeError(f"columns must be {kind.__name__}, got {type(column).__name__}")
 
 
 def check_seed(seed: object) -> None:

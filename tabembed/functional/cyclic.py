@@ -28,7 +28,7 @@ MONDAY = 3 * _DAY
 """What is added to nanoseconds since 1970-01-01, a Thursday, so that weeks start on Monday."""
 
 
-def turns(x: Tensor, period: float) -> Tensor:
+def cycle_turns(x: Tensor, period: float) -> Tensor:
     """Where numbers stand in a cycle, in turns.
 
     Integers are reduced by an integer period in integers. Otherwise the remainder is that of
@@ -41,7 +41,7 @@ def turns(x: Tensor, period: float) -> Tensor:
     Shape:
         - output: shape of ``x``, float64 in [−½, ½]; NaN for NaN and ±inf
 
-    >>> turns(torch.tensor([1_700_000_060, -15]), 60).tolist()
+    >>> cycle_turns(torch.tensor([1_700_000_060, -15]), 60).tolist()
     [0.3333333333333333, -0.25]
     """
     whole = float(period).is_integer() and period < 2**63
@@ -99,7 +99,7 @@ def calendar_turns(nanoseconds: Tensor, period: int) -> Tensor:
     True
     """
     shift = MONDAY if period == CALENDAR["week"] else 0
-    return turns(torch.remainder(nanoseconds, period) + shift, period)
+    return cycle_turns(torch.remainder(nanoseconds, period) + shift, period)
 
 
 def harmonics(turned: Tensor, n_harmonics: int, dtype: torch.dtype) -> Tensor:

@@ -9,6 +9,12 @@ from torch import Tensor
 
 from tabembed._checks import is_concrete
 
+RADIAN = 1 / (2 * math.pi)
+"""One radian in turns."""
+
+ORDERS = ("sin_cos", "cos_sin")
+"""Which half comes first, sines or cosines."""
+
 _SPLIT = 2.0**24 + 1  # Dekker: cuts a float64 into its upper 29 bits and the 24 below
 
 _LARGE, _WIDE = 2**16, 64  # numbers in all and in a row from which copying costs more than strided writing
@@ -79,14 +85,19 @@ def cos_sin(angle: Tensor, order: str, amplitude: float = 1.0) -> Tensor:
     if _pays_in_place(angle):
         # Written where they belong: concatenation would copy them, which takes longer than they do.
         out = angle.new_empty(*angle.shape[:-1], 2 * angle.shape[-1])
-        first, second = out.chunk(2, -1)
-        cosine, sine = (first, second) if order == "cos_sin" else (second, first)
-        torch.cos(angle, out=cosine)
-        torch.sin(angle, out=sine)
-        return out if amplitude == 1.0 else out.mul_(amplitude)
+        return write_cos_sin(angle, order, amplitude, out)
     cosine, sine = angle.cos(), angle.sin()
     both = torch.cat((cosine, sine) if order == "cos_sin" else (sine, cosine), -1)
     return both if amplitude == 1.0 else both * amplitude
+
+
+def write_cos_sin(angle: Tensor, order: str, amplitude: float, out: Tensor) -> Tensor:
+    """Write into ``out`` what ``cos_sin`` gives, without a derivative, and return it."""
+    first, second = out.chunk(2, -1)
+    cosine, sine = (first, second) if order == "cos_sin" else (second, first)
+    torch.cos(angle, out=cosine)
+    torch.sin(angle, out=sine)
+    return out if amplitude == 1.0 else out.mul_(amplitude)
 
 
 def radians(turns: Tensor) -> Tensor:

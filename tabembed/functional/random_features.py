@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from tabembed.functional.phase import cos_sin, widened
+from tabembed.functional.phase import cos_sin, widened, write_cos_sin
 
 _BLOCK = 2**20  # phases at a time: few enough to stay in a cache, many enough to share among threads
 
@@ -68,12 +68,9 @@ def write_waves(blocks: Iterable[Tensor], offsets: Tensor | None, out: Tensor) -
     for angles in blocks:
         rows = out[start : start + len(angles)]
         if offsets is None:
-            cosines, sines = rows.chunk(2, -1)
-            torch.cos(angles, out=cosines)
-            torch.sin(angles, out=sines)
+            write_cos_sin(angles, "cos_sin", amplitude(angles, offsets), rows)
         else:
-            torch.cos(angles.add_(offsets.to(angles)), out=rows)
-        rows.mul_(amplitude(angles, offsets))
+            torch.cos(angles.add_(offsets.to(angles)), out=rows).mul_(amplitude(angles, offsets))
         start += len(rows)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_integer, check_number_tensor, check_positive
+from tabembed._checks import check_columns, check_integer, check_positive
 from tabembed.functional.clock import clock_of, on_the_wall
-from tabembed.functional.cyclic import calendar_period, calendar_turns, harmonics, turns
-from tabembed.functional.position import position
+from tabembed.functional.cyclic import calendar_period, calendar_turns, cycle_turns, harmonics
+from tabembed.functional.position import position as place_between
+from tabembed.nn.number_input import as_numbers
 from tabembed.nn.precision import WideModule
 from tabembed.nn.time_columns import TimeColumns
 from tabembed.schema import DatetimeColumn
@@ -28,7 +29,7 @@ class CyclicEmbedding(WideModule):
         n_harmonics: sine and cosine of how many multiples of the phase.
 
     Shape:
-        - x: ``(*)`` integers or floats, negative ones too; NaN and ±inf give NaN
+        - x: ``(*)`` integers or floats, negative ones too, or a number; NaN and ±inf give NaN
         - output: ``(*, 2 · n_harmonics)``, in the module's dtype:
           ``[sin(2πx/p), cos(2πx/p), sin(4πx/p), cos(4πx/p), …]``
 
@@ -77,12 +78,13 @@ class CyclicEmbedding(WideModule):
             - times: ``(*, n_columns)`` int64 nanoseconds since 1970-01-01 UTC, −2⁶³ where missing
             - output: ``(*, n_columns, 2 · n_harmonics · n_periods + position)``
 
-        Raises: ValueError for an unknown period or time zone.
+        Raises: ValueError for an unknown period or time zone. TypeError for columns that are no instants.
 
         >>> column = DatetimeColumn("departure", 9, 0, 0, 10**18, "Europe/Oslo")
         >>> CyclicEmbedding.from_columns([column])(torch.tensor([[0]])).shape
         torch.Size([1, 1, 7])
         """
+        check_columns(columns, DatetimeColumn)
         check_integer(n_harmonics=n_harmonics)
         given = periods if isinstance(periods, Sequence) and not isinstance(periods, str) else (periods,)
         lengths = tuple(map(calendar_period, given))
@@ -91,10 +93,10 @@ class CyclicEmbedding(WideModule):
         modules = [_Calendar(column, lengths, n_harmonics, position) for column in columns]
         return TimeColumns(modules, width, seed=seed)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | float) -> Tensor:
         """Sines and cosines."""
-        check_number_tensor(x, "x")
-        return harmonics(turns(x, self.period), self.n_harmonics, self.dtype)
+        x = as_numbers(x, "x", self._follows_dtype.device)
+        return harmonics(cycle_turns(x, self.period), self.n_harmonics, self.dtype)
 
     def extra_repr(self) -> str:
         """Period and harmonics."""
@@ -116,6 +118,6 @@ class _Calendar(WideModule):
         wall = on_the_wall(times, self.clock)
         parts = [harmonics(calendar_turns(wall, p), self.n_harmonics, self.dtype) for p in self.periods]
         if self.position:
-            place = position(times.unsqueeze(-1), [self.earliest], [self.latest])
+            place = place_between(times.unsqueeze(-1), [self.earliest], [self.latest])
             parts.append((2 * place - 1).to(self.dtype))
         return torch.cat(parts, -1)

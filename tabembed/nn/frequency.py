@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_integer, check_number_tensor, check_positive, check_seed
-from tabembed.functional import cyclic
+from tabembed._checks import check_integer, check_positive, check_seed
+from tabembed.functional.cyclic import cycle_turns
 from tabembed.functional.phase import radians, turns, widened
 from tabembed.nn.draws import generator_of, normal_, uniform_
+from tabembed.nn.number_input import as_numbers
 from tabembed.nn.precision import WideModule
 
 
@@ -29,7 +30,7 @@ class FrequencyEmbedding(WideModule):
         seed: seed of the first frequencies and phases; ``None`` draws from torch's global generator.
 
     Shape:
-        - t: ``(*)`` integers or floats; NaN gives NaN
+        - t: ``(*)`` integers or floats, or a number; NaN gives NaN
         - output: ``(*, embed_dim + 1)``, the trend first, in the module's dtype
 
     Raises: ValueError for a period that is not positive. TypeError for a ``t`` that is no number.
@@ -77,11 +78,11 @@ class FrequencyEmbedding(WideModule):
         if self.frequency is not None:
             return turns(t.unsqueeze(-1), self.frequency.double() / (2 * math.pi))
         multiples = torch.arange(1, self.embed_dim + 1, dtype=torch.float64, device=t.device)
-        return turns(cyclic.turns(t, self.period).unsqueeze(-1), multiples)
+        return turns(cycle_turns(t, self.period).unsqueeze(-1), multiples)
 
-    def forward(self, t: Tensor) -> Tensor:
+    def forward(self, t: Tensor | float) -> Tensor:
         """The trend and the waves."""
-        check_number_tensor(t, "t")
+        t = as_numbers(t, "t", self.phase.device)
         wide = torch.promote_types(self.dtype, torch.float32)
         waves = torch.sin(radians(self.turns(t)).to(wide) + self.phase)
         terms = torch.cat((widened(t).unsqueeze(-1).to(wide), waves), -1)

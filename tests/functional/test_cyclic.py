@@ -8,7 +8,7 @@ import reference
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.cyclic import CALENDAR, calendar_turns, harmonics, turns
+from tabembed.functional.cyclic import CALENDAR, calendar_turns, cycle_turns, harmonics
 
 FAR = 2**63 - 1
 WHOLE = [
@@ -43,13 +43,13 @@ def same_turns(got, x, period):
 
 @pytest.mark.parametrize("period", [1, 7, 31, 60, 86_400, CALENDAR["year"], 2**53 + 1, FAR])
 def test_integers_by_a_whole_period(period):
-    same_turns(turns(torch.tensor(WHOLE), period), WHOLE, period)
-    same_turns(turns(torch.tensor(WHOLE), float(period)), WHOLE, float(period))
+    same_turns(cycle_turns(torch.tensor(WHOLE), period), WHOLE, period)
+    same_turns(cycle_turns(torch.tensor(WHOLE), float(period)), WHOLE, float(period))
 
 
 @pytest.mark.parametrize("period", [0.1, 2 * math.pi, 365.2425, 1e-3, 1e19, 1e300])
 def test_integers_by_any_period(period):
-    same_turns(turns(torch.tensor(WHOLE), period), WHOLE, period)
+    same_turns(cycle_turns(torch.tensor(WHOLE), period), WHOLE, period)
 
 
 @pytest.mark.parametrize("period", [1, 7, 0.1, 2 * math.pi, 365.2425, 1e19])
@@ -57,35 +57,37 @@ def test_integers_by_any_period(period):
 def test_floats_by_any_period(period, dtype):
     x = torch.tensor(FLOATS, dtype=torch.float64).to(dtype)
     x = x[x.isfinite()]
-    same_turns(turns(x, period), x.double().tolist(), period)
+    same_turns(cycle_turns(x, period), x.double().tolist(), period)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
 def test_narrow_integers(dtype):
     x = torch.tensor([0, 1, 100, 127], dtype=dtype)
-    same_turns(turns(x, 1000), x.tolist(), 1000)
-    same_turns(turns(x, 0.3), x.tolist(), 0.3)
+    same_turns(cycle_turns(x, 1000), x.tolist(), 1000)
+    same_turns(cycle_turns(x, 0.3), x.tolist(), 0.3)
 
 
 def test_what_is_no_number_stays_none():
-    assert turns(torch.tensor([math.nan, math.inf, -math.inf]), 7).isnan().all()
+    assert cycle_turns(torch.tensor([math.nan, math.inf, -math.inf]), 7).isnan().all()
 
 
 def test_gradient_is_one_over_the_period():
     x = torch.tensor([3.5, -100.0, 1e6], dtype=torch.float64, requires_grad=True)
-    turns(x, 7).sum().backward()
+    cycle_turns(x, 7).sum().backward()
     assert_close(x.grad, torch.full((3,), 1 / 7, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_harmonics_match_the_scalar_loop(n):
     x = [0, 3, -5, 1_700_000_003]
-    got = harmonics(turns(torch.tensor(x), 24), n, torch.float64)
+    got = harmonics(cycle_turns(torch.tensor(x), 24), n, torch.float64)
     expected = torch.tensor([reference.cyclic(one, 24, n) for one in x], dtype=torch.float64)
     assert_close(got, expected, rtol=0, atol=4e-15)
-    assert_close(harmonics(turns(torch.tensor(x), 24), n, torch.float32), expected.float(), rtol=0, atol=2e-7)
     assert_close(
-        harmonics(turns(torch.tensor(x), 24), n, torch.bfloat16).double(), expected, rtol=0, atol=4e-3
+        harmonics(cycle_turns(torch.tensor(x), 24), n, torch.float32), expected.float(), rtol=0, atol=2e-7
+    )
+    assert_close(
+        harmonics(cycle_turns(torch.tensor(x), 24), n, torch.bfloat16).double(), expected, rtol=0, atol=4e-3
     )
 
 
