@@ -7,14 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import overload
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_real
+from tabembed._checks import check_finite, check_integer
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
-from tabembed.nn.timestep import TimestepFeatures, width_of
+from tabembed.nn.timestep import TimestepFeatures, check_features
+from tabembed.nn.timestep_embedding import TimestepEmbedding
+
+Features = TypeVar("Features", TimestepFeatures, GaussianFourierProjection, TimestepEmbedding)
 
 _MOVES = 0.1  # standard deviation from which a dimension counts as active
 _CONSTANT = 0.95  # mean cosine of two times above which they are as good as one
@@ -80,7 +83,7 @@ def coverage(
     210
     """
     check_integer(2, n=n)
-    inner = getattr(features, "features", features)
+    inner = features.features if isinstance(features, TimestepEmbedding) else features
     low, high = _range(inner, t_range)
     times = torch.linspace(low, high, n, dtype=torch.float64)
     times = times.exp().clamp(*map(float, t_range)) if getattr(inner, "log", False) else times
@@ -98,21 +101,7 @@ def coverage(
     )
 
 
-@overload
-def calibrate(
-    features: TimestepFeatures, t_range: Sequence[float], *, steps: int = ...
-) -> TimestepFeatures: ...
-
-
-@overload
-def calibrate(
-    features: GaussianFourierProjection, t_range: Sequence[float], *, steps: int = ...
-) -> GaussianFourierProjection: ...
-
-
-def calibrate(
-    features: TimestepFeatures | GaussianFourierProjection, t_range: Sequence[float], *, steps: int = 1000
-) -> TimestepFeatures | GaussianFourierProjection:
+def calibrate(features: Features, t_range: Sequence[float], *, steps: int = 1000) -> Features:
     """Features of the same kind that move over a range and tell ``steps`` steps of it apart, smoothly.
 
     A larger scale always moves more dimensions, and beyond some point makes noise of time: neighbours
@@ -128,9 +117,12 @@ def calibrate(
       out goes 1 radian a step. The scale is the geometric middle, 16 turns for 1,000 steps, the scale
       of score_sde. (Below 94 steps the two cross, and 5 turns are kept.) The frequencies are the ones
       that were drawn or learned, rescaled; a projection of ln t is calibrated in ln t.
+    - ``TimestepEmbedding``: a copy with the same weights on calibrated features. Weights that were
+      trained read the old ones, so calibrate first and train then.
 
     Args:
-        features: ``TimestepFeatures`` or ``GaussianFourierProjection``; it is not changed.
+        features: ``TimestepFeatures``, ``GaussianFourierProjection`` or ``TimestepEmbedding``; it is
+            not changed.
         t_range: first and last time.
         steps: how many steps of the range to tell apart.
 
@@ -142,7 +134,15 @@ def calibrate(
     1.0
     """
     check_integer(2, steps=steps)
-    width_of(features)
+    if not isinstance(features, TimestepEmbedding):
+        return _calibrated(features, t_range, steps)
+    twin = copy.deepcopy(features)
+    twin.features = _calibrated(features.features, t_range, steps)
+    return twin
+
+
+def _calibrated(features: Any, t_range: Sequence[float], steps: int) -> Any:
+    check_features(features)
     low, high = _range(features, t_range)
     if isinstance(features, TimestepFeatures):
         scale = steps / (high - low)
@@ -163,7 +163,7 @@ def _range(features: object, t_range: Sequence[float]) -> tuple[float, float]:
     if len(t_range) != 2:
         raise ValueError(f"t_range must be a first and a last time, got {t_range!r}")
     first, last = t_range
-    check_real(-math.inf, **{"t_range[0]": first, "t_range[1]": last})
+    check_finite(**{"t_range[0]": first, "t_range[1]": last})
     if not first < last:
         raise ValueError(f"t_range must rise, got {t_range!r}")
     if not getattr(features, "log", False):

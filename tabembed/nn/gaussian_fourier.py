@@ -8,8 +8,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_real, check_seed, is_concrete
-from tabembed.functional.phase import angles, cos_sin, widened
+from tabembed._checks import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_positive,
+    check_seed,
+    is_concrete,
+)
+from tabembed.functional.phase import ORDERS, RADIAN, angles, cos_sin, widened
 from tabembed.nn.draws import generator_of, normal_, split_seed
 from tabembed.nn.per_column import PerColumn
 from tabembed.nn.precision import WideModule
@@ -51,8 +58,8 @@ class GaussianFourierProjection(WideModule):
           ``(B,)``; every other shape is taken as it is: ``(B, 7)`` gives ``(B, 7, embed_dim)``
         - output: ``(*, embed_dim)``, in the module's dtype; the same inside autocast
 
-    Raises: ValueError for a half-precision ``t`` above 256, and for ``t ≤ 0`` with ``log`` and no
-        ``epsilon``, as far as that can be seen without waiting for a device (elsewhere it gives NaN).
+    Raises: ValueError for ``t ≤ 0`` with ``log`` and no ``epsilon``, as far as that can be seen without
+        waiting for a device (elsewhere it gives NaN).
 
     Source: Tancik et al. 2020, arXiv:2006.10739, equation 5; Song et al. 2021, arXiv:2011.13456.
     NOTE: score_sde and diffusers count half of the width; kernel features (``RandomFourierFeatures``)
@@ -125,8 +132,7 @@ class GaussianFourierProjection(WideModule):
         >>> GaussianFourierProjection.from_preset("k_diffusion", 6)
         GaussianFourierProjection(6, scale=1, log=False, order=cos_sin)
         """
-        if name not in _PRESETS:
-            raise ValueError(f"name must be one of {', '.join(_PRESETS)}, got {name!r}")
+        check_choice(_PRESETS, name=name)
         order, own_scale, log = _PRESETS[name]
         scale = own_scale if scale is None else scale
         return cls(embed_dim, scale=scale, log=log, learnable=learnable, order=order, seed=seed)
@@ -137,15 +143,15 @@ class GaussianFourierProjection(WideModule):
         columns: Sequence[ContinuousColumn],
         d_embedding: int = 16,
         *,
-        scale: float = 0.16,
+        scale: float = RADIAN,
         learnable: bool = False,
         seed: int | None = None,
     ) -> PerColumn:
         """One for each of these columns of a schema, with frequencies of its own.
 
-        The columns are scaled to a spread of about 1, so the default scale is 0.16, one radian per
-        unit: numbers one spread apart still look alike (0.6). At the 16 of diffusion times they would have
-        to agree to a hundredth of the spread, and a network would see noise.
+        The columns are scaled to a spread of about 1, so the default scale is one radian per unit
+        (0.16 turns): numbers one spread apart still look alike (0.6). At the 16 of diffusion times they
+        would have to agree to a hundredth of the spread, and a network would see noise.
 
         Args:
             columns: columns of a schema.
@@ -154,9 +160,15 @@ class GaussianFourierProjection(WideModule):
             learnable: frequencies are trained.
             seed: seed of the frequencies and of the missing rows.
         """
+        check_columns(columns, ContinuousColumn)
         seeds = split_seed(seed, len(columns) + 1)
         make = [cls(d_embedding, scale=scale, learnable=learnable, seed=own) for own in seeds[1:]]
         return PerColumn(make, d_embedding, seed=seeds[0])
+
+    @property
+    def out_features(self) -> int:
+        """Width of the output."""
+        return self.embed_dim
 
     def reset_parameters(self) -> None:
         """Draw the frequencies anew from N(0, scale²)."""
@@ -164,7 +176,7 @@ class GaussianFourierProjection(WideModule):
 
     def forward(self, t: Tensor | float) -> Tensor:
         """Features of the numbers."""
-        t = widened(as_times(t, device=self.frequencies.device))
+        t = widened(as_times(t, self.frequencies.device))
         t = (self._log(t) if self.log else t).unsqueeze(-1)
         if t.dtype == torch.float64:
             angle = angles(t, self.frequencies)
@@ -190,14 +202,9 @@ class GaussianFourierProjection(WideModule):
 
 def check_projection(scale: float, log: bool, epsilon: float | None, order: str) -> None:
     """Check what a projection and its scikit-learn skin have in common."""
-    check_real(scale=scale)
-    if scale == 0:
-        raise ValueError(f"scale must be above 0, got {scale}")
+    check_positive(scale=scale)
     if epsilon is not None:
-        check_real(epsilon=epsilon)
-        if epsilon == 0:
-            raise ValueError(f"epsilon must be above 0, got {epsilon}")
+        check_positive(epsilon=epsilon)
         if not log:
             raise ValueError(f"epsilon must be None when log=False, got {epsilon}")
-    if order not in ("sin_cos", "cos_sin"):
-        raise ValueError(f"order must be 'sin_cos' or 'cos_sin', got {order!r}")
+    check_choice(ORDERS, order=order)

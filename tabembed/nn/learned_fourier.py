@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_integer, check_last_dim, check_real, check_seed
-from tabembed.functional.phase import cos_sin, radians, widened
+from tabembed._checks import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_last_dim,
+    check_positive,
+    check_seed,
+)
+from tabembed.functional.phase import RADIAN, cos_sin, radians, widened
 from tabembed.nn.draws import generator_of, normal_, split_seed
 from tabembed.nn.per_column import PerColumn
 from tabembed.nn.precision import WideModule
 from tabembed.schema import ContinuousColumn
 
-RADIAN = 1 / (2 * math.pi)
-"""One radian in turns."""
+_HIDDEN = {"torchembed": None, "li2021": 32}
+"""Width of the hidden layer of every preset."""
 
 
 class LearnedFourierFeatures(WideModule):
@@ -31,9 +37,9 @@ class LearnedFourierFeatures(WideModule):
         out_features: width of the output.
         n_frequencies: number of frequencies, half of what the linear layer reads.
         hidden_features: width of a hidden layer with GELU before the linear one; ``None`` has none.
-        scale: standard deviation of the first frequencies, in turns per unit of ``x``; 0.16 is one
-            radian, the features of a Gaussian kernel of lengthscale 1. For ``d`` standardised
-            features, ``0.16 / √d`` keeps neighbours alike.
+        scale: standard deviation of the first frequencies, in turns per unit of ``x``; one radian (0.16
+            turns) gives the features of a Gaussian kernel of lengthscale 1. For ``d`` standardised
+            features, a ``√d``-th of that keeps neighbours alike.
         seed: seed of the first weights; ``None`` draws from torch's global generator.
 
     Shape:
@@ -58,16 +64,14 @@ class LearnedFourierFeatures(WideModule):
         *,
         n_frequencies: int = 64,
         hidden_features: int | None = None,
-        scale: float = 0.16,
+        scale: float = RADIAN,
         seed: int | None = None,
     ) -> None:
         check_integer(in_features=in_features, out_features=out_features, n_frequencies=n_frequencies)
         if hidden_features is not None:
             check_integer(hidden_features=hidden_features)
+        check_positive(scale=scale)
         check_seed(seed)
-        check_real(scale=scale)
-        if scale == 0:
-            raise ValueError(f"scale must be above 0, got {scale}")
         super().__init__()
         self.in_features, self.out_features, self.n_frequencies = in_features, out_features, n_frequencies
         self.hidden_features, self.scale, self.seed = hidden_features, float(scale), seed
@@ -111,14 +115,12 @@ class LearnedFourierFeatures(WideModule):
         >>> LearnedFourierFeatures.from_preset("li2021", 2, 8)
         LearnedFourierFeatures(2, 8, n_frequencies=64, hidden_features=32, scale=0.159)
         """
-        if name not in ("torchembed", "li2021"):
-            raise ValueError(f"name must be one of torchembed, li2021, got {name!r}")
-        hidden = 32 if name == "li2021" else None
+        check_choice(_HIDDEN, name=name)
         return cls(
             in_features,
             out_features,
             n_frequencies=n_frequencies,
-            hidden_features=hidden,
+            hidden_features=_HIDDEN[name],
             scale=scale,
             seed=seed,
         )
@@ -130,13 +132,13 @@ class LearnedFourierFeatures(WideModule):
         d_embedding: int = 16,
         *,
         n_frequencies: int = 16,
-        scale: float = 0.16,
+        scale: float = RADIAN,
         seed: int | None = None,
     ) -> PerColumn:
         """One for each of these columns of a schema.
 
-        The columns are scaled to a spread of about 1, so the default scale is 0.16, one radian per
-        unit: a column starts as a smooth curve, and training adds what detail it needs.
+        The columns are scaled to a spread of about 1, so the default scale is one radian per unit
+        (0.16 turns): a column starts as a smooth curve, and training adds what detail it needs.
 
         Args:
             columns: columns of a schema.
@@ -145,6 +147,7 @@ class LearnedFourierFeatures(WideModule):
             scale: standard deviation of the first frequencies, in turns per unit of the scaled column.
             seed: seed of the first weights and of the missing rows.
         """
+        check_columns(columns, ContinuousColumn)
         seeds = split_seed(seed, len(columns) + 1)
         make = [cls(1, d_embedding, n_frequencies=n_frequencies, scale=scale, seed=own) for own in seeds[1:]]
         return PerColumn(make, d_embedding, seed=seeds[0])
@@ -161,7 +164,7 @@ class LearnedFourierFeatures(WideModule):
         normal_(self.weight, widest**-0.5, generator)
         nn.init.zeros_(self.bias)
 
-    def features(self, x: Tensor) -> Tensor:
+    def waves(self, x: Tensor) -> Tensor:
         """Cosines, then sines of the phases ``(*, 2 · n_frequencies)``, in float32 or wider."""
         check_last_dim(x, self.in_features, "x")
         x = widened(x)
@@ -173,7 +176,7 @@ class LearnedFourierFeatures(WideModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Vectors of the rows."""
-        hidden = self.features(x).to(self.weight.dtype)
+        hidden = self.waves(x).to(self.weight.dtype)
         if self.weight_hidden is not None:
             hidden = F.gelu(F.linear(hidden, self.weight_hidden, self.bias_hidden))
         return F.linear(hidden, self.weight, self.bias).to(self.weight.dtype)

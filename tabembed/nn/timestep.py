@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_integer, check_real
+from tabembed._checks import check_choice, check_integer, check_positive, check_real
+from tabembed.functional.phase import ORDERS
 from tabembed.functional.sinusoid import sinusoid
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
 from tabembed.nn.precision import WideModule
-from tabembed.nn.timestep_input import as_times
+from tabembed.nn.timestep_input import as_times, check_steps
 
 _SINUSOIDS: dict[str, tuple[str, float]] = {  # order of the halves, freq_shift
     "diffusers": ("cos_sin", 0.0),
@@ -19,6 +22,7 @@ _SINUSOIDS: dict[str, tuple[str, float]] = {  # order of the halves, freq_shift
     "score_sde": ("sin_cos", 1.0),
     "tabddpm": ("cos_sin", 0.0),
 }
+PRECISIONS = ("fp32", "exact")
 PRESETS = (*_SINUSOIDS, "k_diffusion")
 
 
@@ -44,7 +48,7 @@ class TimestepFeatures(WideModule):
         - t: ``(*)``, integers or floats of any width, or a number; a column ``(B, 1)`` counts as ``(B,)``
         - output: ``(*, dim)``, in the module's dtype; the same inside autocast
 
-    Raises: ValueError for a half-precision ``t`` above 256 (see ``as_times``).
+    Raises: ValueError for a half-precision ``t`` above 256 (see ``check_steps``).
 
     Source: Ho et al. 2020, arXiv:2006.11239, appendix B; Vaswani et al. 2017, arXiv:1706.03762, 3.5.
 
@@ -64,19 +68,17 @@ class TimestepFeatures(WideModule):
         precision: str = "fp32",
     ) -> None:
         check_integer(2, dim=dim)
-        check_real(0.0, freq_shift=freq_shift, scale=scale)
+        check_choice(ORDERS, order=order)
+        check_real(0.0, freq_shift=freq_shift)
+        check_positive(scale=scale)
         check_real(1.0, max_period=max_period)
-        if order not in ("cos_sin", "sin_cos"):
-            raise ValueError(f"order must be 'cos_sin' or 'sin_cos', got {order!r}")
-        if precision not in ("fp32", "exact"):
-            raise ValueError(f"precision must be 'fp32' or 'exact', got {precision!r}")
-        if scale == 0:
-            raise ValueError(f"scale must be above 0, got {scale}")
+        check_choice(PRECISIONS, precision=precision)
         if freq_shift >= dim // 2:
             raise ValueError(f"freq_shift must be below dim // 2 = {dim // 2}, got {freq_shift}")
         super().__init__()
         self.dim, self.order, self.freq_shift, self.scale = dim, order, float(freq_shift), float(scale)
         self.max_period, self.precision = float(max_period), precision
+        self._exact = precision == "exact"
 
     @classmethod
     def from_preset(
@@ -104,28 +106,25 @@ class TimestepFeatures(WideModule):
         >>> TimestepFeatures.from_preset("ddpm", 128)
         TimestepFeatures(128, order=sin_cos, freq_shift=1, scale=1, max_period=10000, precision=fp32)
         """
+        check_choice(PRESETS, name=name)
         if name == "k_diffusion":
             return GaussianFourierProjection.from_preset("k_diffusion", dim, seed=seed)
-        if name not in _SINUSOIDS:
-            raise ValueError(f"name must be one of {', '.join(PRESETS)}, got {name!r}")
         order, freq_shift = _SINUSOIDS[name]
         return cls(dim, order=order, freq_shift=freq_shift)
 
+    @property
+    def out_features(self) -> int:
+        """Width of the output."""
+        return self.dim
+
     def forward(self, t: Tensor | float) -> Tensor:
         """Features of the times."""
-        follows = self._follows_dtype
-        wide = torch.float64 if follows.dtype == torch.float64 else torch.float32
-        features = sinusoid(
-            as_times(t, scale=self.scale, device=follows.device),
-            self.dim,
-            order=self.order,
-            freq_shift=self.freq_shift,
-            scale=self.scale,
-            max_period=self.max_period,
-            exact=self.precision == "exact",
-            dtype=wide,
-        )
-        return features.to(follows.dtype)
+        check_steps(t, self.scale)
+        times = as_times(t, self._follows_dtype.device)
+        wide = torch.promote_types(self.dtype, torch.float32)
+        ladder: dict[str, Any] = {"freq_shift": self.freq_shift, "max_period": self.max_period}
+        own: dict[str, Any] = {**ladder, "order": self.order, "scale": self.scale, "exact": self._exact}
+        return sinusoid(times, self.dim, **own, dtype=wide).to(self.dtype)
 
     def extra_repr(self) -> str:
         """Arguments."""
@@ -135,14 +134,11 @@ class TimestepFeatures(WideModule):
         )
 
 
-def width_of(features: TimestepFeatures | GaussianFourierProjection) -> int:
-    """Width of features of a time.
+def check_features(features: object) -> None:
+    """Something gives features of a time.
 
     Raises: TypeError for anything else.
     """
-    if isinstance(features, TimestepFeatures):
-        return features.dim
-    if isinstance(features, GaussianFourierProjection):
-        return features.embed_dim
-    kinds = "TimestepFeatures or a GaussianFourierProjection"
-    raise TypeError(f"features must be {kinds}, got {type(features).__name__}")
+    if not isinstance(features, TimestepFeatures | GaussianFourierProjection):
+        kinds = "TimestepFeatures or a GaussianFourierProjection"
+        raise TypeError(f"features must be {kinds}, got {type(features).__name__}")

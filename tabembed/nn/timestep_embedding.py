@@ -7,10 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_seed
+from tabembed._checks import check_choice, check_integer, check_seed
 from tabembed.nn.draws import generator_of, normal_, orthogonal_, split_seed, undrawn_linear, uniform_
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
-from tabembed.nn.timestep import PRESETS, TimestepFeatures, width_of
+from tabembed.nn.timestep import PRESETS, TimestepFeatures, check_features
+from tabembed.nn.timestep_input import check_steps
 
 Drawing = Callable[[nn.Linear, torch.Generator | None], None]
 
@@ -71,6 +72,7 @@ class TimestepEmbedding(nn.Module):
         - t: ``(*)``, integers or floats of any width, or a number; a column ``(B, 1)`` counts as ``(B,)``
         - output: ``(*, out_features)``, in the dtype of the weights
 
+    Raises: ValueError for a half-precision ``t`` above 256 (see ``check_steps``).
     Source: Ho et al. 2020, arXiv:2006.11239, appendix B; Peebles & Xie 2023, arXiv:2212.09748 (DiT).
 
     >>> embedding = TimestepEmbedding(TimestepFeatures(64, scale=1000), 128, seed=0)
@@ -90,15 +92,13 @@ class TimestepEmbedding(nn.Module):
         hidden_features = out_features if hidden_features is None else hidden_features
         check_integer(out_features=out_features, hidden_features=hidden_features)
         check_seed(seed)
-        width = width_of(features)
-        if init not in _INITS:
-            raise ValueError(f"init must be one of {', '.join(_INITS)}, got {init!r}")
+        check_features(features)
+        check_choice(_INITS, init=init)
         super().__init__()
         self.out_features, self.hidden_features = out_features, hidden_features
         self.init, self.seed, self.features = init, seed, features
-        self.mlp = nn.Sequential(
-            undrawn_linear(width, hidden_features), nn.SiLU(), undrawn_linear(hidden_features, out_features)
-        )
+        first = undrawn_linear(features.out_features, hidden_features)
+        self.mlp = nn.Sequential(first, nn.SiLU(), undrawn_linear(hidden_features, out_features))
         self._draw()
 
     @classmethod
@@ -118,8 +118,7 @@ class TimestepEmbedding(nn.Module):
         """
         check_integer(out_features=out_features)
         check_seed(seed)
-        if name not in _PRESETS:
-            raise ValueError(f"name must be one of {', '.join(PRESETS)}, got {name!r}")
+        check_choice(PRESETS, name=name)
         width, init = _PRESETS[name]
         if width(4) == 1 and out_features % 4:
             raise ValueError(f"out_features must be a multiple of 4 for {name!r}, got {out_features}")
@@ -141,6 +140,7 @@ class TimestepEmbedding(nn.Module):
 
     def forward(self, t: Tensor | float) -> Tensor:
         """Embeddings of the times."""
+        check_steps(t)
         return self.mlp(self.features(t))
 
     def extra_repr(self) -> str:

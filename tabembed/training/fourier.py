@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tabembed.batch import TableBatch
-from tabembed.nn.learned_fourier import RADIAN, LearnedFourierFeatures
+from tabembed.functional.phase import RADIAN
+from tabembed.nn.learned_fourier import LearnedFourierFeatures
 from tabembed.training.network import Network
 
 

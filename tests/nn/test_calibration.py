@@ -162,6 +162,31 @@ def test_calibration_keeps_the_dtype(features, dtype):
     assert calibrate(features.to(dtype), (0, 1))(0.5).dtype == dtype
 
 
+@pytest.mark.parametrize("features", [TimestepFeatures(64), GaussianFourierProjection(64, scale=1.0, seed=0)])
+def test_an_embedding_is_calibrated_as_a_copy_with_its_weights(features):
+    embedding = TimestepEmbedding(features, 8, seed=0).double()
+    before = embedding(torch.linspace(0, 1, 9))
+    twin = calibrate(embedding, (0, 1), steps=100)
+    assert torch.equal(embedding(torch.linspace(0, 1, 9)), before)
+    alone = calibrate(features, (0, 1), steps=100)
+    assert repr(twin.features) == repr(alone)
+    assert_close(twin(0.3), embedding.mlp(alone(torch.tensor(0.3, dtype=torch.float64))))
+    assert twin.mlp[0].weight is not embedding.mlp[0].weight
+    assert coverage(twin, (0, 1)).similarity < coverage(embedding, (0, 1)).similarity
+
+
+def test_only_the_features_of_an_embedding_of_time_are_looked_into():
+    class Wrapped(torch.nn.Module):
+        """A map of t itself, whose attribute of that name takes the logarithm of something else."""
+
+        features = GaussianFourierProjection(8, log=True)
+
+        def forward(self, t):
+            return torch.stack((t.cos(), t.sin()), -1)
+
+    assert coverage(Wrapped(), (-1, 1)) == coverage(lambda t: Wrapped()(t), (-1, 1))
+
+
 @pytest.mark.parametrize("measure", [coverage, calibrate])
 @pytest.mark.parametrize(
     ("t_range", "error", "text"),
@@ -186,6 +211,6 @@ def test_bad_arguments():
         coverage(TimestepFeatures(8), (0, 1), n=1)
     with pytest.raises(ValueError, match="steps must be at least 2, got 1"):
         calibrate(TimestepFeatures(8), (0, 1), steps=1)
-    text = "features must be TimestepFeatures or a GaussianFourierProjection, got TimestepEmbedding"
+    text = "features must be TimestepFeatures or a GaussianFourierProjection, got Linear"
     with pytest.raises(TypeError, match=text):
-        calibrate(TimestepEmbedding(TimestepFeatures(8), 4), (0, 1))
+        calibrate(torch.nn.Linear(8, 4), (0, 1))

@@ -75,12 +75,12 @@ def test_phases_keep_their_digits(kind):
     ]
     expected = torch.tensor([reference.waves(row, "cos_sin") for row in angles], dtype=torch.float64)
     with torch.autocast("cpu", torch.bfloat16):
-        assert_close(module.features(x).double(), expected, rtol=0, atol=1e-6)
-    assert_close(module.features(x).double(), expected, rtol=0, atol=1e-6)
+        assert_close(module.waves(x).double(), expected, rtol=0, atol=1e-6)
+    assert_close(module.waves(x).double(), expected, rtol=0, atol=1e-6)
     half = module.bfloat16()
     assert half.frequencies.dtype == torch.float32
     assert half(x).dtype == torch.bfloat16
-    assert_close(half.features(x).double(), expected, rtol=0, atol=1e-6)
+    assert_close(half.waves(x).double(), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("hidden", [None, 64])
@@ -109,8 +109,8 @@ def test_the_seed_draws_every_part_apart():
         ({"out_features": 0}, ValueError, "out_features must be at least 1, got 0"),
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
         ({"hidden_features": 0}, ValueError, "hidden_features must be at least 1, got 0"),
-        ({"scale": 0.0}, ValueError, "scale must be above 0, got 0.0"),
-        ({"scale": -1}, ValueError, "scale must be finite and at least 0, got -1"),
+        ({"scale": 0.0}, ValueError, "scale must be finite and positive, got 0.0"),
+        ({"scale": -1}, ValueError, "scale must be finite and positive, got -1"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
     ],
 )
@@ -134,5 +134,8 @@ def test_from_columns():
     assert_close(module(x)[0, 1], two(torch.tensor([-1.0])))
     again = LearnedFourierFeatures.from_columns(SCHEMA.continuous, 6, n_frequencies=400, seed=3)
     assert_close(again(x), module(x), rtol=0, atol=0)
-    finer = LearnedFourierFeatures.from_columns(SCHEMA.continuous, 6, n_frequencies=400, scale=1.6, seed=3)
+    radians = 10 / (2 * math.pi)
+    finer = LearnedFourierFeatures.from_columns(
+        SCHEMA.continuous, 6, n_frequencies=400, scale=radians, seed=3
+    )
     assert_close(finer.columns[0].frequencies, one.frequencies * 10)

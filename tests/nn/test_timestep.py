@@ -86,7 +86,7 @@ def test_preset_of_k_diffusion_is_a_gaussian_projection():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("precision", ["fp32", "exact"])
-def test_every_form_of_a_time_gives_the_same_numbers(dtype, precision):
+def test_every_form_of_a_time_gives_the_same_numbers(dtype, precision):  # H34
     module = TimestepFeatures(16, precision=precision).to(dtype)
     embedding = TimestepEmbedding(TimestepFeatures(16, precision=precision), 5, seed=0).to(dtype)
     numbers = [0, 1, 10, 1000]
@@ -105,14 +105,14 @@ def test_every_form_of_a_time_gives_the_same_numbers(dtype, precision):
     assert torch.equal(module(below.bfloat16()), module(below.long()))
 
 
-def test_negative_times():
+def test_negative_times():  # H34
     assert TimestepFeatures(8)(-5)[4].item() == pytest.approx(0.958924, abs=1e-6)
     assert TimestepFeatures(8, precision="exact")(torch.tensor(-5))[4].item() == pytest.approx(
         0.958924, abs=1e-6
     )
 
 
-def test_continuous_time_scaled_once_equals_steps_100_and_900_from_every_entry():
+def test_continuous_time_scaled_once_equals_steps_100_and_900_from_every_entry():  # H35
     continuous, steps = torch.tensor([0.1, 0.9]), torch.tensor([100, 900])
     plain, scaled = TimestepFeatures(128), TimestepFeatures(128, scale=1000)
     entries = [
@@ -149,8 +149,8 @@ def test_shapes():
             "above 256, got torch.bfloat16 up to 936: do not",
         ),
         (torch.tensor([-258.0]).half(), ValueError, "above 256, got torch.float16 up to 258"),
-        (torch.tensor(True), TypeError, "t must be integers or floats, got torch.bool"),
-        (torch.tensor(1j), TypeError, "t must be integers or floats, got torch.complex64"),
+        (torch.tensor(True), TypeError, "t must be floats or integers up to int64, got torch.bool"),
+        (torch.tensor(1j), TypeError, "t must be floats or integers up to int64, got torch.complex64"),
         (True, TypeError, "t must be a tensor or a number, got True"),
         ([1, 2], TypeError, r"t must be a tensor or a number, got \[1, 2\]"),
     ],
@@ -171,6 +171,18 @@ def test_half_precision_times_pass_as_long_as_no_step_is_lost():
     assert TimestepFeatures(8, scale=1000)(torch.tensor([0.25]).bfloat16()).shape == (1, 8)
     with pytest.raises(ValueError, match="above 256, got torch.bfloat16 up to 300"):
         TimestepFeatures(8, scale=0.1)(torch.tensor([300.0]).bfloat16())
+
+
+def test_an_embedding_refuses_lost_steps_whatever_its_features_are():
+    lost = torch.tensor([937.0]).bfloat16()
+    scaled = TimestepFeatures(8, scale=1000)
+    for features in (TimestepFeatures(8), scaled, GaussianFourierProjection(8, seed=0)):
+        embedding = TimestepEmbedding(features, 4, seed=0)
+        with pytest.raises(ValueError, match="got torch.bfloat16 up to 936: do not"):
+            embedding(lost)
+        assert embedding(lost.float()).isfinite().all()
+    with pytest.raises(ValueError, match="above 256 / scale = 0.256, got torch.bfloat16 up to 0.898"):
+        TimestepEmbedding(scaled, 4)(torch.tensor([0.9]).bfloat16())
 
 
 # -- precision ---------------------------------------------------------------------------------------
@@ -196,7 +208,7 @@ def test_exact_features_of_large_times():
         assert torch.equal(module(number), module(torch.tensor([number], dtype=torch.float64))[0])
 
 
-def test_a_float64_module_computes_in_float64():
+def test_a_float64_module_computes_in_float64():  # H34
     module = TimestepFeatures(64).double()
     assert_close(module(STEPS), TimestepFeatures(64, precision="exact").double()(STEPS), rtol=0, atol=1e-11)
 
@@ -218,6 +230,13 @@ def test_compiled_with_a_number_and_with_half_precision():
     assert compiled(torch.tensor([300.0]).half()).shape == (1, 8)  # cannot be seen while tracing
 
 
+def test_the_width_of_features_has_one_name():
+    for features, width in ((TimestepFeatures(9), 9), (GaussianFourierProjection(6), 6)):
+        assert features.out_features == features(0.5).shape[-1] == width
+        with pytest.raises(AttributeError):
+            features.out_features = 4
+
+
 # -- arguments ---------------------------------------------------------------------------------------
 
 
@@ -226,13 +245,13 @@ def test_compiled_with_a_number_and_with_half_precision():
     [
         ({"dim": 1}, ValueError, "dim must be at least 2, got 1"),
         ({"dim": 8.0}, TypeError, "dim must be an integer, got 8.0"),
-        ({"order": "cos"}, ValueError, "order must be 'cos_sin' or 'sin_cos', got 'cos'"),
+        ({"order": "cos"}, ValueError, "order must be one of sin_cos, cos_sin, got 'cos'"),
         ({"freq_shift": -1}, ValueError, "freq_shift must be finite and at least 0, got -1"),
         ({"dim": 2, "freq_shift": 1}, ValueError, "freq_shift must be below dim // 2 = 1, got 1"),
-        ({"scale": 0}, ValueError, "scale must be above 0, got 0"),
-        ({"scale": math.inf}, ValueError, "scale must be finite and at least 0, got inf"),
+        ({"scale": 0}, ValueError, "scale must be finite and positive, got 0"),
+        ({"scale": math.inf}, ValueError, "scale must be finite and positive, got inf"),
         ({"max_period": 0.5}, ValueError, "max_period must be finite and at least 1, got 0.5"),
-        ({"precision": "fp64"}, ValueError, "precision must be 'fp32' or 'exact', got 'fp64'"),
+        ({"precision": "fp64"}, ValueError, "precision must be one of fp32, exact, got 'fp64'"),
     ],
 )
 def test_bad_arguments(arguments, error, text):
