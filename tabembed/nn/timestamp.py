@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tabembed._checks import check_finite, check_integer, check_number_tensor, check_positive, check_seed
-from tabembed.functional.phase import angles, cos_sin
+from tabembed._checks import check_columns, check_finite, check_integer, check_positive, check_seed
 from tabembed.functional.position import since
-from tabembed.nn.draws import generator_of, normal_, split_seed, undrawn_linear, uniform_
+from tabembed.nn.draws import split_seed
+from tabembed.nn.gaussian_fourier import GaussianFourierProjection
+from tabembed.nn.number_input import as_numbers
 from tabembed.nn.precision import WideModule
 from tabembed.nn.time_columns import TimeColumns
+from tabembed.nn.timestep_embedding import TimestepEmbedding
 from tabembed.schema import DatetimeColumn
 
 
 class TimestampEmbedding(WideModule):
     """Place a timestamp in a span, project it on random waves, and mix them: Linear, SiLU, Linear.
+
+    The waves and the layers are a ``TimestepEmbedding`` of a ``GaussianFourierProjection``, ``network``.
 
     Integers are placed in integers, so Unix seconds and nanoseconds lose nothing; phases are
     multiplied and reduced in float64.
@@ -34,7 +37,7 @@ class TimestampEmbedding(WideModule):
         seed: seed of the first weights; ``None`` draws from torch's global generator.
 
     Shape:
-        - t: ``(*)`` integers or floats; float32 holds Unix seconds only to 128 s
+        - t: ``(*)`` integers or floats, or a number; float32 holds Unix seconds only to 128 s
         - output: ``(*, embed_dim)``, in the dtype of the weights
 
     Raises: ValueError for a scale or span that is not positive. TypeError for a ``t`` that is no number.
@@ -45,9 +48,6 @@ class TimestampEmbedding(WideModule):
     >>> embedding(torch.tensor([[1_700_000_000, 1_700_000_060]])).shape
     torch.Size([1, 2, 8])
     """
-
-    wide = ("frequencies",)
-    frequencies: Tensor
 
     def __init__(
         self,
@@ -66,11 +66,10 @@ class TimestampEmbedding(WideModule):
             raise ValueError(f"origin must fit into int64, got {origin}")
         check_seed(seed)
         super().__init__()
-        self.embed_dim, self.scale, self.origin, self.span, self.seed = embed_dim, scale, origin, span, seed
-        self.register_buffer("frequencies", torch.empty(n_frequencies))
-        first, last = (undrawn_linear(n, embed_dim) for n in (2 * n_frequencies, embed_dim))
-        self.mlp: Any = nn.Sequential(first, nn.SiLU(), last)
-        self.reset_parameters()
+        self.embed_dim, self.origin, self.span = embed_dim, origin, span
+        of_waves, of_layers = split_seed(seed, 2)
+        waves = GaussianFourierProjection(2 * n_frequencies, scale=scale, seed=of_waves)
+        self.network = TimestepEmbedding(waves, embed_dim, init="score_sde", seed=of_layers)
 
     @classmethod
     def from_columns(
@@ -99,6 +98,7 @@ class TimestampEmbedding(WideModule):
         >>> TimestampEmbedding.from_columns([column], 4)(torch.tensor([[0], [10**18]])).shape
         torch.Size([2, 1, 4])
         """
+        check_columns(columns, DatetimeColumn)
         check_seed(seed)
         of_missing, *seeds = split_seed(seed, 1 + len(columns))
         modules = [
@@ -116,26 +116,22 @@ class TimestampEmbedding(WideModule):
 
     def reset_parameters(self) -> None:
         """Draw frequencies from N(0, scale²) and weights from U(±√(6 / (in + out))); biases are zero."""
-        generator = generator_of(self.seed)
-        normal_(self.frequencies, self.scale, generator)
-        for layer in (self.mlp[0], self.mlp[2]):
-            uniform_(layer.weight, (6 / (layer.in_features + layer.out_features)) ** 0.5, generator)
-            nn.init.zeros_(layer.bias)
+        self.network.reset_parameters()
 
-    def position(self, t: Tensor) -> Tensor:
+    def position(self, t: Tensor | float) -> Tensor:
         """Where timestamps stand between ``origin`` (0) and ``origin + span`` (1), float64."""
+        t = as_numbers(t, "t", self._follows_dtype.device)
         if isinstance(self.origin, Integral) and not t.is_floating_point():
             origin = torch.tensor(int(self.origin), dtype=torch.int64, device=t.device)
             return since(t.long(), origin) / float(self.span)
         return (t.double() - float(self.origin)) / float(self.span)
 
-    def forward(self, t: Tensor) -> Tensor:
+    def forward(self, t: Tensor | float) -> Tensor:
         """Vectors of the timestamps."""
-        check_number_tensor(t, "t")
-        features = cos_sin(angles(self.position(t).unsqueeze(-1), self.frequencies), "sin_cos")
-        return self.mlp(features.to(self.dtype)).to(self.dtype)
+        places = self.position(t)
+        vectors = self.network(places.reshape(-1))  # flat: a column (B, 1) is no (B,) here
+        return vectors.reshape(*places.shape, self.embed_dim).to(self.dtype)
 
     def extra_repr(self) -> str:
         """Arguments."""
-        sizes = f"{self.embed_dim}, n_frequencies={len(self.frequencies)}, scale={self.scale:g}"
-        return f"{sizes}, origin={self.origin}, span={self.span}"
+        return f"{self.embed_dim}, origin={self.origin}, span={self.span}"

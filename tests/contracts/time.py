@@ -50,9 +50,10 @@ def expect_calendar(m: Any, inputs: tuple[Any, ...]) -> Tensor:
 
 
 def timestamp(m: Any, t: float) -> list[float]:
-    layers = [(layer.weight.tolist(), layer.bias.tolist()) for layer in (m.mlp[0], m.mlp[2])]
+    mlp, waves = m.network.mlp, m.network.features
+    layers = [(layer.weight.tolist(), layer.bias.tolist()) for layer in (mlp[0], mlp[2])]
     place = (t - m.origin) / m.span  # Python's integers: exact, then rounded once
-    return reference.timestamp(place, m.frequencies.tolist(), layers)
+    return reference.timestamp(place, waves.frequencies.tolist(), layers)
 
 
 def expect_timestamp(m: Any, inputs: tuple[Any, ...]) -> Tensor:

@@ -16,15 +16,17 @@ NOW = 1_700_000_000
 
 
 def loop(module, t):
-    layers = [(layer.weight.tolist(), layer.bias.tolist()) for layer in (module.mlp[0], module.mlp[2])]
+    mlp, waves = module.network.mlp, module.network.features
+    layers = [(layer.weight.tolist(), layer.bias.tolist()) for layer in (mlp[0], mlp[2])]
     place = (t - module.origin) / module.span
-    return reference.timestamp(place, module.frequencies.tolist(), layers)
+    return reference.timestamp(place, waves.frequencies.tolist(), layers)
 
 
 def test_equals_torchembed():
     theirs = torchembed.TimestampEmbedding(6, num_frequencies=5)
     ours = TimestampEmbedding(6, n_frequencies=5)
-    state = {k: v for k, v in theirs.state_dict().items() if k != "W"} | {"frequencies": theirs.W}
+    state = {f"network.{k}": v for k, v in theirs.state_dict().items() if k != "W"}
+    state["network.features.frequencies"] = theirs.W
     ours.load_state_dict(state, strict=True)
     t = torch.rand(9, generator=torch.Generator().manual_seed(0))
     assert_close(ours(t), theirs(t), rtol=0, atol=2e-5)
@@ -62,9 +64,10 @@ def test_a_float_origin_and_floats():
 def test_phases_are_right_far_away():
     module = TimestampEmbedding(4, scale=16.0, seed=0)
     t = torch.randint(0, 2_000_000_000, (500,), generator=torch.Generator().manual_seed(0))
-    exact = [reference.gaussian_projection(one, module.frequencies.tolist(), "sin_cos") for one in t.tolist()]
+    frequencies = module.network.features.frequencies.tolist()
+    exact = [reference.gaussian_projection(one, frequencies, "sin_cos") for one in t.tolist()]
     seen = []
-    module.mlp[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    module.network.mlp[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     for form in (t, t.double()):
         module(form)
         assert (seen.pop().double() - torch.tensor(exact, dtype=torch.float64)).abs().max() <= 1e-6
@@ -72,8 +75,9 @@ def test_phases_are_right_far_away():
 
 def test_half_precision_keeps_frequencies_and_phases():
     module = TimestampEmbedding(4, seed=0).bfloat16()
-    assert module.frequencies.dtype == torch.float32
-    assert torch.equal(module.frequencies, TimestampEmbedding(4, seed=0).frequencies)
+    frequencies = module.network.features.frequencies
+    assert frequencies.dtype == torch.float32
+    assert torch.equal(frequencies, TimestampEmbedding(4, seed=0).network.features.frequencies)
     assert module(torch.tensor([0.1])).dtype == torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16):
         assert TimestampEmbedding(4)(torch.tensor([0.1])).dtype == torch.float32
@@ -81,8 +85,8 @@ def test_half_precision_keeps_frequencies_and_phases():
 
 def test_first_weights():
     module = TimestampEmbedding(50, n_frequencies=5000, scale=3.0, seed=0)
-    assert module.frequencies.std().item() == pytest.approx(3.0, rel=0.03)
-    for layer, inputs in ((module.mlp[0], 10_000), (module.mlp[2], 50)):
+    assert module.network.features.frequencies.std().item() == pytest.approx(3.0, rel=0.03)
+    for layer, inputs in ((module.network.mlp[0], 10_000), (module.network.mlp[2], 50)):
         assert layer.weight.abs().max().item() == pytest.approx((6 / (inputs + 50)) ** 0.5, rel=0.01)
         assert not layer.bias.any()
 
@@ -102,8 +106,9 @@ def test_columns_are_placed_in_their_own_fit():
     times = torch.tensor([[5, NOW * SECOND], [MISSING_TIME, NOW * SECOND + 1], [10, MISSING_TIME]])
     first, second = module.per_column.columns
     assert (first.origin, first.span, second.origin, second.span) == (0, 10, NOW * SECOND, 1)
-    assert (first.scale, len(first.frequencies), module.d_embedding) == (2.0, 6, 3)
-    assert not torch.equal(first.frequencies, second.frequencies)
+    ours, theirs = (part.network.features for part in (first, second))
+    assert (ours.scale, len(ours.frequencies), module.d_embedding) == (2.0, 6, 3)
+    assert not torch.equal(ours.frequencies, theirs.frequencies)
     out, missing = module(times), module.per_column.missing
     expected = [[loop(first, 5), loop(second, NOW * SECOND)], [missing[0], loop(second, NOW * SECOND + 1)]]
     for i, row in enumerate(expected):
