@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_bool_tensor, check_integer, check_last_dim, check_seed
+from tabembed._checks import check_columns, check_integer, check_seed
 from tabembed.nn.draws import generator_of, uniform_
+from tabembed.nn.missing import filled
 from tabembed.schema import ContinuousColumn
 
 
@@ -46,6 +47,7 @@ class LinearEmbedding(nn.Module):
         cls, columns: Sequence[ContinuousColumn], d_embedding: int = 8, *, seed: int | None = None
     ) -> LinearEmbedding:
         """One for these columns of a schema."""
+        check_columns(columns, ContinuousColumn)
         return cls(len(columns), d_embedding, seed=seed)
 
     def reset_parameters(self) -> None:
@@ -56,11 +58,9 @@ class LinearEmbedding(nn.Module):
 
     def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
         """Vectors of the numbers."""
-        check_last_dim(values, self.n_features, "values")
-        missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
-        check_bool_tensor(missing, "missing")
-        x = values.masked_fill(missing, 0).unsqueeze(-1)  # NaN would reach the weight's gradient as NaN · 0
-        return torch.where(missing.unsqueeze(-1), self.missing, (x * self.weight + self.bias).to(self.weight))
+        values, missing = filled(values, missing, self.n_features)
+        vectors = (values.unsqueeze(-1) * self.weight + self.bias).to(self.weight)
+        return torch.where(missing.unsqueeze(-1), self.missing, vectors)
 
     def extra_repr(self) -> str:
         """Sizes."""

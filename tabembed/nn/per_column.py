@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_bool_tensor, check_integer, check_last_dim, check_seed
+from tabembed._checks import check_integer, check_last_dim, check_seed
 from tabembed.nn.draws import generator_of, uniform_
+from tabembed.nn.missing import filled
 
 
 class PerColumn(nn.Module):
@@ -51,11 +52,8 @@ class PerColumn(nn.Module):
 
     def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
         """Vectors of the numbers."""
-        check_last_dim(values, len(self.columns), "values")
-        missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
-        check_bool_tensor(missing, "missing")
-        # NaN would reach a module's gradient as NaN · 0.
-        rows = values.masked_fill(missing, 0).reshape(-1, len(self.columns), 1)
+        values, missing = filled(values, missing, len(self.columns))
+        rows = values.reshape(-1, len(self.columns), 1)
         vectors = [module(x) for module, x in zip(self.columns, rows.unbind(1), strict=True)]
         for j, vector in enumerate(vectors):
             check_last_dim(vector, self.d_embedding, f"the output of modules[{j}]")

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tabembed._checks import (
-    check_bool_tensor,
     check_choice,
+    check_columns,
     check_integer,
-    check_last_dim,
     check_positive,
     check_seed,
 )
 from tabembed.functional.periodic import periodic_code, shifted_code
 from tabembed.nn.draws import generator_of, normal_, truncated_normal_, uniform_
+from tabembed.nn.missing import filled
 from tabembed.nn.precision import WideModule
 from tabembed.schema import ContinuousColumn
 
@@ -136,6 +136,7 @@ class PeriodicEmbedding(WideModule):
         seed: int | None = None,
     ) -> PeriodicEmbedding:
         """One for these columns of a schema."""
+        check_columns(columns, ContinuousColumn)
         sizes = {"n_frequencies": n_frequencies, "frequency_scale": frequency_scale}
         return cls(len(columns), d_embedding, variant=variant, **sizes, seed=seed)  # type: ignore[arg-type]
 
@@ -158,10 +159,7 @@ class PeriodicEmbedding(WideModule):
 
     def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
         """Vectors of the numbers."""
-        check_last_dim(values, self.n_features, "values")
-        missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
-        check_bool_tensor(missing, "missing")
-        x = values.masked_fill(missing, 0)  # NaN would reach the weight's gradient as NaN · 0
+        x, missing = filled(values, missing, self.n_features)
         vectors = torch.einsum(self._product, self._code(x).to(self.weight), self.weight) + self.bias
         vectors = F.relu(vectors) if self.kind.activation else vectors
         vectors = vectors if self.phases is None else torch.cat((x.unsqueeze(-1).to(vectors), vectors), -1)
