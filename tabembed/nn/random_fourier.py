@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tabembed._checks import (
     check_choice,
+    check_columns,
     check_integer,
     check_last_dim,
     check_positive,
@@ -27,7 +28,12 @@ from tabembed.nn.spectral import choose_sampler, draw_frequencies
 from tabembed.schema import ContinuousColumn
 
 FEATURES = ("sincos", "cos")
-TRAINABLE = (False, "lengthscale", "frequencies")
+TRAINABLE: dict[bool | str, bool | str] = {
+    False: False,
+    True: "frequencies",
+    "lengthscale": "lengthscale",
+    "frequencies": "frequencies",
+}
 
 
 class RandomFourierFeatures(WideModule):
@@ -48,7 +54,8 @@ class RandomFourierFeatures(WideModule):
             ``laplacian``), ``"sobol"``, or ``"auto"``: Sobol for at most 12 features and at least
             32 frequencies for each of them, else orthogonal, else iid.
         features: ``"sincos"``, or ``"cos"`` with random offsets b, which takes any D.
-        trainable: ``False``, ``"lengthscale"`` (its logarithm is learned) or ``"frequencies"``.
+        trainable: ``False``, ``"lengthscale"`` (its logarithm is learned) or ``"frequencies"``, which
+            ``True`` stands for.
         seed: seed of the draw; ``None`` draws from torch's global generator.
 
     Shape:
@@ -92,6 +99,7 @@ class RandomFourierFeatures(WideModule):
         choose_sampler(kernel, sampler, in_features, n_frequencies)
         check_choice(TRAINABLE, trainable=trainable)
         check_seed(seed)
+        trainable = TRAINABLE[trainable]
         super().__init__()
         self.in_features, self.out_features, self.seed = in_features, out_features, seed
         self.kernel_name, self.sampler, self.features, self.trainable = kernel, sampler, features, trainable
@@ -123,6 +131,7 @@ class RandomFourierFeatures(WideModule):
         seed: int | None = None,
     ) -> PerColumn:
         """One map of its own for each of these columns of a schema; a missing number has a learned row."""
+        check_columns(columns, ContinuousColumn)
         check_seed(seed)
         *seeds, last = split_seed(seed, len(columns) + 1)
         maps = [

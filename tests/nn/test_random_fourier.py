@@ -154,6 +154,15 @@ def test_what_learns(trainable, names):
     assert set(module.state_dict()) == {"frequencies", "offsets", "fixed_lengthscale"}
 
 
+@pytest.mark.parametrize(("given", "meant"), [(True, "frequencies"), (1, "frequencies"), (0, False)])
+def test_a_bool_says_whether_frequencies_learn(given, meant):
+    module = RandomFourierFeatures(3, 8, trainable=given, seed=0)
+    assert (module.trainable, type(module.trainable)) == (meant, type(meant))
+    assert len(list(module.parameters())) == bool(given)
+    columns = RandomFourierFeatures.from_columns([COLUMN] * 2, 8, trainable=given)
+    assert [column.trainable for column in columns.columns] == [meant] * 2
+
+
 @pytest.mark.parametrize("how", ["state", "pickle", "deepcopy"])
 @pytest.mark.parametrize("features", ["sincos", "cos"])
 def test_h36_the_draw_survives_saving(how, features):
@@ -231,9 +240,14 @@ def test_says_what_it_is():
         ),
         ({"features": "sin"}, ValueError, "features must be one of sincos, cos, got 'sin'"),
         (
-            {"trainable": True},
+            {"trainable": "all"},
             ValueError,
-            "trainable must be one of False, lengthscale, frequencies, got True",
+            "trainable must be one of False, True, lengthscale, frequencies, got 'all'",
+        ),
+        (
+            {"trainable": ["frequencies"]},
+            ValueError,
+            "trainable must be one of False, True, lengthscale, frequencies, got ['frequencies']",
         ),
         ({"lengthscale": 0}, ValueError, "lengthscale must be finite and positive, got 0"),
         ({"lengthscale": -1.5}, ValueError, "lengthscale must be finite and positive, got -1.5"),
