@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,8 +20,8 @@ from tabembed.nn.sizes import table_dims
 from tabembed.nn.time import TimeEmbedding
 from tabembed.schema import PADDING, ContinuousColumn, DatetimeColumn, TableSchema
 
-Numeric = Callable[[tuple[ContinuousColumn, ...]], nn.Module]
-Time = Callable[[tuple[DatetimeColumn, ...]], nn.Module]
+Numeric = Callable[[tuple[ContinuousColumn, ...]], nn.Module] | type[nn.Module]
+Time = Callable[[tuple[DatetimeColumn, ...]], nn.Module] | type[nn.Module]
 
 
 class TableEmbedding(nn.Module):
@@ -33,14 +34,14 @@ class TableEmbedding(nn.Module):
             ``min(n − 1, 600, round(1.6 · n^0.56))``, at least 1.
         numeric: makes the module of the continuous columns from their part of the schema; it maps
             ``(values, missing)`` to ``(*, n_continuous, d_embedding)`` and has ``d_embedding``.
-            ``None`` takes ``LinearEmbedding.from_columns``.
+            A class stands for its ``from_columns``; ``None`` takes ``LinearEmbedding``.
         time: makes the module of the datetime columns from their part of the schema; it maps
-            ``times`` to ``(*, n_datetime, d_embedding)`` and has ``d_embedding``. ``None`` takes
-            ``TimeEmbedding.from_columns``.
+            ``times`` to ``(*, n_datetime, d_embedding)`` and has ``d_embedding``. A class stands for
+            its ``from_columns``; ``None`` takes ``TimeEmbedding``.
         dropout: share of elements of categorical and list vectors dropped while training.
         unknown_dropout: share of known ids read as the unknown id while training.
-        seed: seed of the first weights; ``None`` draws from torch's global generator. A module
-            that ``numeric`` or ``time`` makes draws by its own rule.
+        seed: seed of the first weights; ``None`` draws from torch's global generator. What
+            ``numeric`` and ``time`` make follows it where they take a ``seed`` and were given none.
 
     Shape:
         - ids: ``(*, n_categorical)`` integers
@@ -51,7 +52,8 @@ class TableEmbedding(nn.Module):
         - output: ``(*, output_dim)``, the columns' vectors side by side in the order of the schema
 
     Raises: ValueError for a schema without columns, a width for a column that has none, an id out
-        of range on the CPU, or tensors that a column needs and does not get.
+        of range on the CPU, or tensors that a column needs and does not get. TypeError when ``numeric``
+        or ``time`` cannot make a module.
     Source: Guo & Berkhahn 2016, arXiv:1604.06737; numbers: Gorishniy et al. 2021, arXiv:2106.11959.
 
     >>> from tabembed.schema import CategoricalColumn, TableSchema
@@ -96,11 +98,9 @@ class TableEmbedding(nn.Module):
                 seed=seeds[0],
             )
         if schema.continuous:
-            linear = LinearEmbedding.from_columns
-            self.numeric = numeric(schema.continuous) if numeric else linear(schema.continuous, seed=seeds[1])
+            self.numeric = made("numeric", numeric, LinearEmbedding, schema.continuous, seeds[1])
         if schema.datetime:
-            line = TimeEmbedding.from_columns
-            self.time = time(schema.datetime) if time else line(schema.datetime, seed=seeds[2])
+            self.time = made("time", time, TimeEmbedding, schema.datetime, seeds[2])
         self.lists: Any = nn.ModuleList(
             ListEmbedding(column.n_ids, dims[column.name], dropout=dropout, name=column.name, seed=list_seed)
             for column, list_seed in zip(schema.lists, seeds[3:], strict=True)
@@ -218,3 +218,18 @@ def given(argument: Any, name: str, column: str) -> Any:
     if argument is None:
         raise ValueError(f"column {column!r}: {name} must be given, got None")
     return argument
+
+
+def made(name: str, maker: Any, default: type, columns: Any, seed: int | None) -> nn.Module:
+    """The module of some columns: what a maker, an argument of this name, makes of them.
+
+    Raises: TypeError when it can make none.
+    """
+    maker = default if maker is None else maker
+    make = getattr(maker, "from_columns", None) if isinstance(maker, type) else maker
+    if not callable(make) or isinstance(make, nn.Module):
+        got = maker.__name__ if isinstance(maker, type) else repr(maker)
+        raise TypeError(f"{name} must be a function of columns, or a class with from_columns, got {got}")
+    given_seed = getattr(make, "keywords", {}).get("seed")  # of a partial
+    takes_seed = "seed" in inspect.signature(make).parameters and given_seed is None
+    return make(columns, seed=seed) if takes_seed else make(columns)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer_tensor, check_last_dim
+from tabembed._checks import check_columns, check_integer_tensor, check_last_dim
 from tabembed.functional.position import position
 from tabembed.nn.linear import LinearEmbedding
 from tabembed.schema import MISSING_TIME, DatetimeColumn
@@ -35,6 +35,7 @@ class TimeEmbedding(nn.Module):
     def __init__(
         self, columns: Sequence[DatetimeColumn], d_embedding: int = 8, *, seed: int | None = None
     ) -> None:
+        check_columns(columns, DatetimeColumn)
         linear = LinearEmbedding(len(columns), d_embedding, seed=seed)
         super().__init__()
         self.d_embedding = d_embedding

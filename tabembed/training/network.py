@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_integer
+from tabembed._checks import check_choice, check_integer
 from tabembed.batch import TableBatch
 from tabembed.functional.position import position
 from tabembed.nn import TableEmbedding
@@ -98,10 +96,7 @@ class TableNetwork(Network):
         check_integer(**{f"hidden_layer_sizes[{i}]": size for i, size in enumerate(hidden_layer_sizes)})
         super().__init__()
         self.schema = schema
-        makers = {name: _seeded(embedding.get(name), seed) for name in MAKERS}
-        self.embedding = TableEmbedding(
-            schema, **{**embedding, **makers}, unknown_dropout=unknown_dropout, seed=seed
-        )
+        self.embedding = TableEmbedding(schema, **embedding, unknown_dropout=unknown_dropout, seed=seed)
         generator = torch.Generator().manual_seed(seed)
         sizes = [self.embedding.output_dim, *hidden_layer_sizes]
         layers = [Hidden(a, b, dropout, generator) for a, b in zip(sizes, sizes[1:], strict=False)]
@@ -190,8 +185,7 @@ OUTPUTS = ("columns", "row", "both")
 
 def check_output(output: str) -> None:
     """Check the name of what a network gives."""
-    if output not in OUTPUTS:
-        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")
+    check_choice(OUTPUTS, output=output)
 
 
 @torch.no_grad()
@@ -213,16 +207,6 @@ def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray
     device = network.head.weight.device
     parts = (part.to(device).tensors() for part in batch.batches(CHUNK)) if len(batch) else (batch.tensors(),)
     return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
-
-
-def _seeded(maker: Any, seed: int) -> Any:
-    """The maker of some columns' module, with its first weights drawn from ``seed``."""
-    if isinstance(maker, type):
-        maker = maker.from_columns  # type: ignore[attr-defined]
-    if maker is None or "seed" not in inspect.signature(maker).parameters:
-        return maker
-    given = getattr(maker, "keywords", {}).get("seed")
-    return partial(maker, seed=seed if given is None else given)
 
 
 def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator) -> nn.Linear:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import reference
@@ -11,7 +12,19 @@ from torch import nn
 from torch.testing import assert_close
 
 from tabembed.batch import TableBatch
-from tabembed.nn import LinearEmbedding, TableEmbedding, UnknownDropout
+from tabembed.nn import (
+    CyclicEmbedding,
+    GaussianFourierProjection,
+    LearnedFourierFeatures,
+    LinearEmbedding,
+    PeriodicEmbedding,
+    PiecewiseLinearEmbedding,
+    RandomFourierFeatures,
+    TableEmbedding,
+    TimeEmbedding,
+    TimestampEmbedding,
+    UnknownDropout,
+)
 from tabembed.schema import MISSING, UNKNOWN, CategoricalColumn, TableSchema
 
 
@@ -151,6 +164,66 @@ def test_numeric_modules_plug_in():
     assert net.embedding_dims()["delay"] == 3
     assert_close(net.numeric.weight, LinearEmbedding(2, 3, seed=7).weight, rtol=0, atol=0)
     assert net(**batch_of(SCHEMA).tensors()).shape == (9, net.output_dim)
+
+
+NUMERIC = [
+    LinearEmbedding,
+    PeriodicEmbedding,
+    PiecewiseLinearEmbedding,
+    GaussianFourierProjection,
+    LearnedFourierFeatures,
+    RandomFourierFeatures,
+]
+TIME = [TimeEmbedding, CyclicEmbedding, TimestampEmbedding]
+
+
+def same_weights(one, two):
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("argument", "kind"), [*(("numeric", k) for k in NUMERIC), *(("time", k) for k in TIME)]
+)
+def test_a_class_its_maker_and_a_partial_are_the_same_and_follow_the_seed(argument, kind):
+    name = "departure" if argument == "time" else "delay"
+    nets = {}
+    for how, maker in (
+        ("class", kind),
+        ("maker", kind.from_columns),
+        ("partial", partial(kind.from_columns)),
+    ):
+        net = nets[how] = TableEmbedding(SCHEMA, **{argument: maker}, seed=5)
+        assert net(**batch_of(SCHEMA).tensors()).shape == (9, net.output_dim)
+        assert same_weights(net, nets["class"])
+        other = TableEmbedding(SCHEMA, **{argument: maker}, seed=6)
+        assert not same_weights(getattr(net, argument), getattr(other, argument))
+    columns = SCHEMA.datetime if argument == "time" else SCHEMA.continuous
+    own = TableEmbedding(SCHEMA, **{argument: partial(kind.from_columns, seed=7)}, seed=5)
+    assert same_weights(getattr(own, argument), kind.from_columns(columns, seed=7))
+    assert own.embedding_dims()[name] == kind.from_columns(columns).d_embedding
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NUMERIC if kind is not PiecewiseLinearEmbedding])
+def test_a_module_of_numbers_refuses_times(kind):
+    with pytest.raises(TypeError, match="columns must be ContinuousColumn, got DatetimeColumn"):
+        TableEmbedding(SCHEMA, time=kind)
+
+
+@pytest.mark.parametrize("kind", TIME)
+def test_a_module_of_times_refuses_numbers(kind):
+    with pytest.raises(TypeError, match="columns must be DatetimeColumn, got ContinuousColumn"):
+        TableEmbedding(SCHEMA, numeric=kind)
+
+
+@pytest.mark.parametrize("argument", ["numeric", "time"])
+@pytest.mark.parametrize(
+    ("maker", "got"),
+    [(nn.Linear, "Linear"), ("linear", "'linear'"), (nn.Identity(), r"Identity\(\)"), (0, "0")],
+)
+def test_what_cannot_make_a_module(argument, maker, got):
+    text = f"{argument} must be a function of columns, or a class with from_columns, got {got}"
+    with pytest.raises(TypeError, match=text):
+        TableEmbedding(SCHEMA, **{argument: maker})
 
 
 def test_numeric_is_not_asked_without_continuous_columns():
