@@ -1,8 +1,10 @@
-"""A short mark by which a batch is recognised without keeping its rows."""
+"""A short mark by which the rows of the fit are recognised without keeping them, and the warning then."""
 
 from __future__ import annotations
 
 import hashlib
+import warnings
+from typing import Any
 
 from tabembed.batch import TableBatch
 
@@ -22,3 +24,18 @@ def fingerprint(batch: TableBatch) -> str:
         mark.update(repr(tuple(tensor.shape)).encode())
         mark.update(tensor.cpu().contiguous().numpy().tobytes())
     return mark.hexdigest()
+
+
+def warn_of_fit(estimator: Any, rows: str) -> None:
+    """Warn, at the line that calls ``transform``, that it got what the fit got.
+
+    Args:
+        estimator: whose ``transform`` calls this.
+        rows: what it calls them, ``"table"`` or ``"rows"``.
+    """
+    warnings.warn(
+        f"{type(estimator).__name__}.transform got the {rows} of the fit: these vectors have seen the target "
+        "and are not out-of-fold. To train a model on them, use fit_transform.",
+        UserWarning,
+        stacklevel=4,  # here, transform, scikit-learn's wrapper around it
+    )

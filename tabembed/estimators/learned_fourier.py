@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
-from tabembed.estimators.fingerprint import fingerprint
+from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.module_rows import module_rows
 from tabembed.estimators.tables import check_rows
-from tabembed.nn.learned_fourier import RADIAN, LearnedFourierFeatures
-from tabembed.training.crossfit import cross_fit, make_splits
+from tabembed.functional.phase import RADIAN
+from tabembed.nn.learned_fourier import LearnedFourierFeatures
+from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.fourier import FourierNetwork, fourier_vectors, unscaled
-from tabembed.training.loop import Settings, train
+from tabembed.training.loop import Settings
 from tabembed.training.objective import check_target, make_objective
 
 
@@ -154,12 +153,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         if self._seen is not None and self._seen == _mark(X):
-            warnings.warn(
-                "LearnedFourierTransformer.transform got the rows of the fit: these vectors have seen their "
-                "target and are not out-of-fold. To train a model on them, use fit_transform.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn_of_fit(self, "rows")
         module = self.to_module(torch.float32 if X.dtype == np.float32 else torch.float64)
         return module_rows(module, X, self._n_features_out)
 
@@ -228,28 +222,22 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         )
         scaler = StandardScaler().fit(X)
         batch = _batch(scaler.transform(X))
-        initial = FourierNetwork(features, objective.n_outputs)
-        network = copy.deepcopy(initial)
-        losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
+        network, losses, vectors = fit_with_folds(
+            FourierNetwork(features, objective.n_outputs),
+            batch,
+            target,
+            objective,
+            settings,
+            splits=splits,
+            seed=seed,
+            vectors=fourier_vectors,
+            n_aligned=self.n_components,
+        )
         self._take(unscaled(network.features.cpu(), scaler.mean_, scaler.scale_))
         self.target_type_, self.classes_ = objective.target_type, objective.classes
         self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
         self._seen = _mark(X)
-        if not out_of_fold:
-            return None
-
-        # As many passes as the full fit kept: folds that stop when they like differ in scale.
-        n_passes = losses.index(min(losses)) if losses else settings.max_iter
-
-        def fit_fold(fold: int, rows: torch.Tensor) -> FourierNetwork:
-            network = copy.deepcopy(initial)
-            title = f"fold {fold + 1} of {len(splits)}"
-            own: dict[str, Any] = {"seed": seed + fold + 1, "n_passes": n_passes, "title": title}
-            train(network, batch[rows], target[rows], objective, settings, **own)
-            return network
-
-        n_aligned = self._n_features_out
-        return cross_fit(splits, batch, network, fit_fold, fourier_vectors, n_aligned).astype(X.dtype)
+        return None if vectors is None else vectors.astype(X.dtype)
 
     def _first_scale(self, n_features: int) -> float:
         if isinstance(self.scale, str):

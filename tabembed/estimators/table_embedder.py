@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed.estimators import saved_embedder
-from tabembed.estimators.fingerprint import fingerprint
+from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.tables import check_names, check_table
 from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
-from tabembed.training.crossfit import cross_fit, make_splits
-from tabembed.training.loop import Settings, train
+from tabembed.training.crossfit import fit_with_folds, make_splits
+from tabembed.training.loop import Settings
 from tabembed.training.network import MAKERS, TableNetwork, check_output, vectors
 from tabembed.training.objective import check_target, make_objective
 
@@ -168,12 +165,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         batch = self.encoder_.transform(check_table(self, X, reset=False))
         if len(batch) == self.encoder_.schema_.n_rows and fingerprint(batch) == self._fingerprint:
-            warnings.warn(
-                "TableEmbedder.transform got the table of the fit: these vectors have seen its target "
-                "and are not out-of-fold. To train a model on them, use fit_transform.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn_of_fit(self, "table")
         return vectors(self.network_, batch, self.output)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -257,27 +249,22 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold else []
         architecture = self._architecture(objective.n_outputs)
         initial = TableNetwork(encoder.schema_, **architecture, seed=seed)
-        network = copy.deepcopy(initial)
-        losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
+        network, losses, out_of_fold_vectors = fit_with_folds(
+            initial,
+            batch,
+            target,
+            objective,
+            settings,
+            splits=splits,
+            seed=seed,
+            vectors=partial(vectors, output=self.output),
+            n_aligned=0 if self.output == "columns" else initial.row_dim,
+        )
         self.encoder_, self.network_, self._built = encoder, network, architecture
         self.target_type_, self.classes_ = objective.target_type, objective.classes
         self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
         self._fingerprint = fingerprint(batch)
-        if not out_of_fold:
-            return None
-
-        # As many passes as the full fit kept: folds that stop when they like differ in scale.
-        n_passes = losses.index(min(losses)) if losses else settings.max_iter
-
-        def fit_fold(fold: int, rows: torch.Tensor) -> TableNetwork:
-            network = copy.deepcopy(initial)
-            title = f"fold {fold + 1} of {len(splits)}"
-            own: dict[str, Any] = {"seed": seed + fold + 1, "n_passes": n_passes, "title": title}
-            train(network, batch[rows], target[rows], objective, settings, **own)
-            return network
-
-        n_aligned = 0 if self.output == "columns" else network.row_dim
-        return cross_fit(splits, batch, network, fit_fold, partial(vectors, output=self.output), n_aligned)
+        return out_of_fold_vectors
 
     def _architecture(self, n_outputs: int) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}

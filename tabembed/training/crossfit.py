@@ -1,7 +1,8 @@
-"""Vectors of rows from networks that have not seen them."""
+"""A network of all rows, and vectors of rows from networks that have not seen them."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +12,9 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from torch import Tensor
 
 from tabembed.batch import TableBatch
+from tabembed.training.loop import Settings, train
 from tabembed.training.network import Network
+from tabembed.training.objective import Objective
 
 RIDGE = 1e-5
 """Weight of the ridge penalty, relative to the mean variance of the vectors.
@@ -57,6 +60,52 @@ def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> 
     return splits
 
 
+def fit_with_folds(
+    initial: AnyNetwork,
+    batch: TableBatch,
+    target: Tensor,
+    objective: Objective,
+    settings: Settings,
+    *,
+    splits: Sequence[Split],
+    seed: int,
+    vectors: Callable[[AnyNetwork, TableBatch], np.ndarray],
+    n_aligned: int,
+) -> tuple[AnyNetwork, list[float], np.ndarray | None]:
+    """Train a network on all rows, then one for each fold, all from the same weights.
+
+    The folds make as many passes as the full fit kept: folds that stop when they like differ in scale.
+
+    Args:
+        initial: untrained; left as it is.
+        batch: all rows.
+        target: their targets, as ``make_objective`` made them.
+        objective: the loss.
+        settings: how to train.
+        splits: pairs (training rows, tested rows); empty for the full fit alone.
+        seed: all that is random in the full fit follows from it, in each fold from one of the next.
+        vectors: what a network makes of rows.
+        n_aligned: how many of the last entries of a vector ``cross_fit`` maps.
+
+    Returns: the network of all rows, its losses as ``train`` gives them, and what ``cross_fit`` gives,
+        ``None`` without splits.
+    """
+    network = copy.deepcopy(initial)
+    losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
+    if not splits:
+        return network, losses, None
+    n_passes = losses.index(min(losses)) if losses else settings.max_iter
+
+    def fit_fold(fold: int, rows: Tensor) -> AnyNetwork:
+        network = copy.deepcopy(initial)
+        title = f"fold {fold + 1} of {len(splits)}"
+        own: dict[str, Any] = {"seed": seed + fold + 1, "n_passes": n_passes, "title": title}
+        train(network, batch[rows], target[rows], objective, settings, **own)
+        return network
+
+    return network, losses, cross_fit(splits, batch, network, fit_fold, vectors, n_aligned)
+
+
 def cross_fit(
     splits: Sequence[Split],
     batch: TableBatch,
@@ -80,12 +129,12 @@ def cross_fit(
         - output: ``(n_rows, n_vectors)`` float32
     """
     parts, order = [], np.concatenate([test for _, test in splits])
-    for fold, (train, test) in enumerate(splits):
-        network = fit(fold, torch.from_numpy(train))
-        part = vectors(network, batch[torch.from_numpy(test)])
+    for fold, (rows, tested) in enumerate((torch.from_numpy(a), torch.from_numpy(b)) for a, b in splits):
+        network = fit(fold, rows)
+        part = vectors(network, batch[tested])
         if n_aligned:
-            rows, aligned = batch[torch.from_numpy(train)], slice(part.shape[1] - n_aligned, None)
-            move = ridge_map(vectors(network, rows)[:, aligned], vectors(full, rows)[:, aligned])
+            seen, aligned = batch[rows], slice(part.shape[1] - n_aligned, None)
+            move = ridge_map(vectors(network, seen)[:, aligned], vectors(full, seen)[:, aligned])
             part[:, aligned] = move(part[:, aligned])
         parts.append(part)
     return np.concatenate(parts)[np.argsort(order)]

@@ -12,6 +12,8 @@ from sklearn.utils import column_or_1d
 from torch import Tensor
 from torch.nn import functional as F
 
+from tabembed._checks import check_choice
+
 MAX_INTEGER_CLASSES = 50
 """Integers with more distinct values than this are numbers unless the user says otherwise."""
 
@@ -77,11 +79,8 @@ def make_objective(y: np.ndarray, target_type: str = "auto") -> tuple[Objective,
     >>> objective.target_type, objective.classes.tolist(), target.tolist()
     ('binary', ['no', 'yes'], [0.0, 1.0, 0.0])
     """
-    if target_type == "auto":
-        target_type = _guess(y)
-    if target_type not in OBJECTIVES:
-        raise ValueError(f"target_type must be 'auto' or one of {list(OBJECTIVES)}, got {target_type!r}")
-    return OBJECTIVES[target_type](y)
+    check_choice(("auto", *OBJECTIVES), target_type=target_type)
+    return OBJECTIVES[_guess(y) if target_type == "auto" else target_type](y)
 
 
 def _guess(y: np.ndarray) -> str:

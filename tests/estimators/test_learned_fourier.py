@@ -246,10 +246,14 @@ def test_pickle_clone_and_search(table, fitted):
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
         ({"hidden_features": 0}, ValueError, "hidden_features must be at least 1, got 0"),
         ({"scale": "median"}, ValueError, "scale must be 'auto' or a number, got 'median'"),
-        ({"scale": 0.0}, ValueError, "scale must be above 0, got 0.0"),
+        ({"scale": 0.0}, ValueError, "scale must be finite and positive, got 0.0"),
         ({"cv": 1}, ValueError, "cv must be at least 2, got 1"),
         ({"max_iter": 0}, ValueError, "max_iter must be at least 1, got 0"),
-        ({"target_type": "ordinal"}, ValueError, "target_type must be 'auto' or one of"),
+        (
+            {"target_type": "ordinal"},
+            ValueError,
+            "target_type must be one of auto, continuous, binary",
+        ),
         ({"device": "tpu"}, ValueError, "device must be 'auto' or a device of PyTorch, got 'tpu'"),
     ],
 )

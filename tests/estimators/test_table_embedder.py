@@ -234,9 +234,9 @@ def test_arguments_stay_as_they_were(table, embedder):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"output": "rows"}, "output must be one of"),
+        ({"output": "rows"}, "output must be one of columns, row, both, got 'rows'"),
         ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
-        ({"target_type": "ranks"}, "target_type must be 'auto' or one of"),
+        ({"target_type": "ranks"}, "target_type must be one of auto, continuous, binary, multiclass, got"),
         ({"cv": 1}, "cv must be at least 2, got 1"),
         ({"dropout": 1.5}, "dropout must"),
     ],

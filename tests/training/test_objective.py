@@ -68,7 +68,7 @@ def test_bad_targets(y, error, message):
 @pytest.mark.parametrize(
     ("y", "target_type", "message"),
     [
-        (np.array([1, 2]), "ordinal", "target_type must be 'auto' or one of"),
+        (np.array([1, 2]), "ordinal", "target_type must be one of auto, continuous, binary, multiclass, got"),
         (np.array([1, 2, 3]), "binary", "y must have two classes when target_type='binary', got 3"),
         (np.array(["a", "b"]), "continuous", "y must be numbers when target_type='continuous', got 'a'"),
     ],
