@@ -28,6 +28,10 @@ X = np.random.RandomState(0).normal(size=(60, 5))
 X32 = X.astype(np.float32)
 EVEN = "the checks set n_components = 1, and sines and cosines come in pairs"
 PARTS = "the median distance needs all rows at once"
+SAYS = {
+    EVEN: "n_components must be even for features='sincos', got 1",
+    PARTS: "lengthscale must be 'scale', a number or an array for partial_fit, got 'median'",
+}
 ODD_CHECKS = [
     "check_dont_overwrite_parameters",
     "check_methods_sample_order_invariance",
@@ -37,23 +41,30 @@ ODD_CHECKS = [
     "check_fit2d_predict1d",
 ]
 PART_CHECKS = ["check_fit_score_takes_y", "check_n_features_in_after_fitting"]
+FAILURES_OF_THE_DEFAULTS = dict.fromkeys(ODD_CHECKS, EVEN) | dict.fromkeys(PART_CHECKS, PARTS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, dict.fromkeys(ODD_CHECKS, EVEN) | dict.fromkeys(PART_CHECKS, PARTS)),
-        ({"features": "cos", "lengthscale": "scale", "kernel": "laplacian"}, {}),
-        ({"features": "cos", "lengthscale": 2.0, "sampler": "sobol"}, {}),
+        ({}, FAILURES_OF_THE_DEFAULTS),
+        ({"lengthscale": "scale"}, dict.fromkeys(ODD_CHECKS, EVEN)),
+        ({"n_components": 8, "features": "cos", "lengthscale": "scale", "kernel": "laplacian"}, {}),
+        ({"n_components": 8, "features": "cos", "lengthscale": 2.0, "sampler": "sobol"}, {}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Can't check dok sparse")
 def test_check_estimator(arguments, expected):
-    transformer = RandomFourierTransformer(8, **arguments)
+    transformer = RandomFourierTransformer(**arguments)
     results = check_estimator(transformer, on_fail=None, on_skip=None, expected_failed_checks=expected)
     assert [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"] == []
-    assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(expected)
-    assert sum(r["status"] == "passed" for r in results) >= 38
+    failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "xfail"}
+    assert set(failed) == set(expected)
+    for name, reason in expected.items():
+        assert SAYS[reason] in failed[name]
+    # It skips itself without the environment variable SCIPY_ARRAY_API.
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
+    assert sum(r["status"] == "passed" for r in results) >= 46 - len(expected)
 
 
 @pytest.mark.parametrize(
