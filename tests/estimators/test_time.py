@@ -96,7 +96,7 @@ def test_a_seed_of_the_maker_wins(rows):
     X, y = rows
     time = partial(TimestampEmbedding.from_columns, d_embedding=3, seed=7)
     one, two = (embedder(time, random_state=seed, max_iter=1).fit(X, y) for seed in (0, 1))
-    key = "per_column.columns.0.frequencies"
+    key = "per_column.columns.0.network.features.frequencies"
     assert torch.equal(*(e.network_.embedding.time.state_dict()[key] for e in (one, two)))
 
 
