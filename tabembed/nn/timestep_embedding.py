@@ -70,7 +70,7 @@ class TimestepEmbedding(nn.Module):
 
     Shape:
         - t: ``(*)``, integers or floats of any width, or a number; a column ``(B, 1)`` counts as ``(B,)``
-        - output: ``(*, out_features)``, in the dtype of the weights
+        - output: ``(*, out_features)``, in the dtype of the weights; inside autocast in that of its layers
 
     Raises: ValueError for a half-precision ``t`` above 256 (see ``check_steps``).
     Source: Ho et al. 2020, arXiv:2006.11239, appendix B; Peebles & Xie 2023, arXiv:2212.09748 (DiT).

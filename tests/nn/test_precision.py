@@ -54,5 +54,12 @@ def test_the_dtype_is_followed_but_not_saved():
 def test_it_moves_to_a_device_in_full():
     module = Waves().half().to("meta")
     assert all(t.is_meta for t in (module.frequency, module.offset, module.weight))
+
+
+def test_made_on_the_meta_device_and_given_weights_it_can_be_moved():
     with torch.device("meta"):
-        assert Waves().dtype == torch.float32
+        module = Waves()
+    module.load_state_dict(
+        {"frequency": torch.ones(1), "offset": torch.ones(1), "weight": torch.ones(1)}, assign=True
+    )
+    assert module.to("cpu").half().dtype == torch.float16
