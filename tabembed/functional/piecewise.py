@@ -41,7 +41,7 @@ def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = Non
     [0.0, 1.0, 2.0]
     """
     check_integer(n_bins=n_bins)
-    values = torch.as_tensor(values)
+    values = values if isinstance(values, Tensor) else torch.as_tensor(values, device="cpu")
     check_integer(n_values=values.numel())
     if is_concrete(values) and not values.isfinite().all():
         got = values[~values.isfinite()].flatten()[0].item()

@@ -154,3 +154,9 @@ def test_nan_stays_visible():
 def test_bad_arguments(values, n_bins, text):
     with pytest.raises(ValueError, match=text):
         quantile_edges(torch.tensor(values), n_bins)
+
+
+def test_a_device_that_is_in_force_moves_no_values():
+    with torch.device("meta"):
+        edges = quantile_edges(torch.arange(9.0, device="cpu"), 4)
+    assert edges.tolist() == quantile_edges(range(9), 4).tolist() == [0, 2, 4, 6, 8]
