@@ -37,5 +37,5 @@ def warn_of_fit(estimator: Any, rows: str) -> None:
         f"{type(estimator).__name__}.transform got the {rows} of the fit: these vectors have seen the target "
         "and are not out-of-fold. To train a model on them, use fit_transform.",
         UserWarning,
-        stacklevel=4,  # here, transform, scikit-learn's wrapper around it
+        stacklevel=5,  # here, transform, the wrappers of own_modes and of scikit-learn around it
     )

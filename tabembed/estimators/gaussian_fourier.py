@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed._checks import check_integer
 from tabembed.estimators.module_rows import module_rows
 from tabembed.estimators.tables import check_names, check_rows
+from tabembed.functional.phase import RADIAN
 from tabembed.nn.draws import split_seed
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection, check_projection
 from tabembed.nn.per_column import PerColumn
+from tabembed.training.modes import own_modes
 
 
 class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
@@ -27,7 +29,7 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
     Args:
         n_frequencies: frequencies of a column; each gives a sine and a cosine.
         scale: standard deviation of the frequencies, in turns per unit of the column; one number, or one
-            for each column. 0.16 is one radian: curves with a bend or two per unit. A larger one
+            for each column. the default is one radian, 0.16: curves with a bend or two per unit. A larger one
             follows finer detail and needs more frequencies; the 16 that suits a time in [0, 1] is
             noise on a standardised column.
         log: take the logarithm first; columns must be above 0 then.
@@ -60,7 +62,7 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         self,
         n_frequencies: int = 8,
         *,
-        scale: Any = 0.16,
+        scale: Any = RADIAN,
         log: bool = False,
         epsilon: float | None = None,
         order: str = "sin_cos",
@@ -73,6 +75,7 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         self.order = order
         self.random_state = random_state
 
+    @own_modes()
     def fit(self, X: Any, y: Any = None) -> GaussianFourierTransformer:
         """Draw the frequencies; of the rows, only the number of columns matters.
 
@@ -91,6 +94,7 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         self._scales, self._log, self._epsilon, self._order = scales, self.log, self.epsilon, self.order
         return self
 
+    @own_modes()
     def partial_fit(self, X: Any, y: Any = None) -> GaussianFourierTransformer:
         """Fit to the first part; later ones are checked, and change nothing: nor do arguments set since then.
 
@@ -103,6 +107,7 @@ class GaussianFourierTransformer(TransformerMixin, BaseEstimator):
         self._check_above_zero(check_rows(self, X, reset=False), self._log, self._epsilon)
         return self
 
+    @own_modes()
     def transform(self, X: Any) -> Any:
         """Features of rows, those of a column side by side.
 

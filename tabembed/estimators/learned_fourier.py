@@ -21,6 +21,7 @@ from tabembed.nn.learned_fourier import LearnedFourierFeatures
 from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.fourier import FourierNetwork, fourier_vectors, unscaled
 from tabembed.training.loop import Settings
+from tabembed.training.modes import own_modes
 from tabembed.training.objective import check_target, make_objective
 
 
@@ -141,6 +142,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         return self._fit(X, y, out_of_fold=True)
 
+    @own_modes()
     def transform(self, X: Any) -> Any:
         """Vectors of rows.
 
@@ -200,6 +202,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _n_features_out(self) -> int:
         return len(self.weights_["bias"])
 
+    @own_modes()
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
         settings = Settings.of(self)
         check_integer(n_components=self.n_components)
@@ -221,6 +224,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             seed=seed,
         )
         scaler = StandardScaler().fit(X)
+        check_spread(scaler.scale_)
         batch = _batch(scaler.transform(X))
         network, losses, vectors = fit_with_folds(
             FourierNetwork(features, objective.n_outputs),
@@ -256,6 +260,19 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def check_spread(scale: np.ndarray) -> None:
+    """The standard deviations of columns leave frequencies that float32 holds.
+
+    Raises: ValueError for one outside of 1e-30 to 1e30.
+    """
+    outside = ~((scale > 1e-30) & (scale < 1e30))
+    if outside.any():
+        raise ValueError(
+            "X must have standard deviations between 1e-30 and 1e30, "
+            f"got {scale[outside][0]:g}: scale it first"
+        )
 
 
 def _batch(values: np.ndarray) -> TableBatch:

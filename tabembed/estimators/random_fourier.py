@@ -20,6 +20,7 @@ from tabembed.functional.random_features import block_size, phases_of_blocks, wr
 from tabembed.nn.draws import generator_of
 from tabembed.nn.random_fourier import RandomFourierFeatures, check_lengthscale, count_frequencies
 from tabembed.nn.spectral import draw_frequencies
+from tabembed.training.modes import own_modes
 
 if TYPE_CHECKING:
     from sklearn.kernel_approximation import RBFSampler
@@ -95,6 +96,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    @own_modes()
     def fit(self, X: Any, y: Any = None) -> RandomFourierTransformer:
         """Draw the frequencies, and choose the lengthscale where it is left to the rows.
 
@@ -106,9 +108,10 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         random_state = self._draw(X)
         if self._is_chosen("median"):
             self._moments = None
-            return self._take(median_distance(X, self.kernel, random_state))
+            return self._take(_usable(median_distance(X, self.kernel, random_state)))
         return self._add(X)
 
+    @own_modes()
     def partial_fit(self, X: Any, y: Any = None) -> RandomFourierTransformer:
         """Fit on rows that come in parts; the result is that of all rows at once.
 
@@ -135,6 +138,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             self._draw(X)
         return self._add(X)
 
+    @own_modes()
     def transform(self, X: Any) -> Any:
         """Features of rows: ``(n_rows, n_components)``.
 
@@ -260,7 +264,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             rule = "lengthscale must be 'scale' from the first rows on for partial_fit"
             raise ValueError(f"{rule}, got it after rows fitted with another one")
         self._moments = self._moments.add(X)
-        return self._take(self._moments.lengthscale(X.shape[1]))
+        return self._take(_usable(self._moments.lengthscale(X.shape[1])))
 
     def _take(self, lengthscale: float | list[float]) -> RandomFourierTransformer:
         exact = np.asarray(lengthscale, dtype=np.float64)
@@ -285,3 +289,13 @@ def _phases(X: Any, frequencies: Tensor) -> Iterator[Tensor]:
 
 def _as_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.detach().double().cpu().numpy().copy()
+
+
+def _usable(lengthscale: float) -> float:
+    """A lengthscale that rows gave, if numbers of that size can be worked with."""
+    if not 1e-30 < lengthscale < 1e30:
+        raise ValueError(
+            "X must have distances between 1e-30 and 1e30, "
+            f"got a lengthscale of {lengthscale:g}: scale it first"
+        )
+    return lengthscale

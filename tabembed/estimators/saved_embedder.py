@@ -88,12 +88,17 @@ def _to_json(name: str, value: Any) -> Any:
         return _maker_to_json(name, value)
     if name == "embedding":
         return {inner: _to_json(inner, value[inner]) for inner in value}
-    if isinstance(value, np.generic):
-        value = value.item()
     try:
-        return json.loads(json.dumps(value))
+        return json.loads(json.dumps(value, default=_plain))
     except TypeError:
         raise ValueError(f"{name} must be plain numbers or text to be saved, got {value!r}") from None
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError
 
 
 def _from_json(name: str, value: Any) -> Any:

@@ -19,8 +19,10 @@ from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
 from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.loop import Settings
-from tabembed.training.network import MAKERS, TableNetwork, check_output, vectors
+from tabembed.training.modes import own_modes
+from tabembed.training.network import MAKERS, TableNetwork
 from tabembed.training.objective import check_target, make_objective
+from tabembed.training.vectors import check_output, vectors
 
 
 class TableEmbedder(TransformerMixin, BaseEstimator):
@@ -153,6 +155,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         """
         return self._fit(X, y, out_of_fold=True)
 
+    @own_modes()
     def transform(self, X: Any) -> Any:
         """Give every row its vectors.
 
@@ -233,6 +236,7 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         """
         return saved_embedder.load(cls, path)
 
+    @own_modes()
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
         check_output(self.output)
         settings = Settings.of(self)

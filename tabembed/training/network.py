@@ -6,20 +6,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_choice, check_integer
+from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
 from tabembed.functional.position import position
 from tabembed.nn import TableEmbedding
+from tabembed.nn.draws import undrawn_linear, uniform_
 from tabembed.nn.dropout import Dropout
 from tabembed.schema import MISSING, MISSING_TIME, UNKNOWN, TableSchema
 
-CHUNK = 65_536
-"""Rows that are embedded at a time."""
 MAKERS = ("numeric", "time")
 """Arguments of ``TableEmbedding`` that make a module of some columns."""
 
@@ -180,42 +178,9 @@ class TableNetwork(Network):
         return {c.name: dims[c.name] for c in (*self.schema.categorical, *self.schema.lists)}
 
 
-OUTPUTS = ("columns", "row", "both")
-
-
-def check_output(output: str) -> None:
-    """Check the name of what a network gives."""
-    check_choice(OUTPUTS, output=output)
-
-
-@torch.no_grad()
-def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray:
-    """What a trained network makes of rows, on the CPU.
-
-    Args:
-        network: a network in evaluation mode.
-        batch: the rows.
-        output: ``"columns"``, ``"row"``, or ``"both"``: columns, then row.
-
-    Shape:
-        - output: ``(n_rows, n_vectors)`` float32
-
-    Raises: ValueError when ``output`` is none of the three.
-    """
-    check_output(output)
-    methods = [network.columns, network.row] if output == "both" else [getattr(network, output)]
-    device = network.head.weight.device
-    parts = (part.to(device).tensors() for part in batch.batches(CHUNK)) if len(batch) else (batch.tensors(),)
-    return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
-
-
 def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with PyTorch's usual initial weights, drawn from ``generator``."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)  # type: ignore[assignment]
-    bound = max(n_inputs, 1) ** -0.5
-    with torch.no_grad():
-        weight = torch.empty(n_outputs, n_inputs, device="cpu").uniform_(-bound, bound, generator=generator)
-        if layer.weight.device.type != "meta":
-            layer.weight.copy_(weight)
+    """A linear layer with PyTorch's usual initial weights, drawn from ``generator``; no bias yet."""
+    layer = undrawn_linear(n_inputs, n_outputs)
+    uniform_(layer.weight, max(n_inputs, 1) ** -0.5, generator)
     nn.init.zeros_(layer.bias)
     return layer

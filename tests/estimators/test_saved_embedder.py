@@ -39,7 +39,7 @@ def test_bit_equal_in_a_fresh_process(table, fitted, tmp_path):
 
 def test_everything_fitted_comes_back(table, embedder, tmp_path):
     X, y = table
-    numeric = partial(LinearEmbedding.from_columns, d_embedding=3)
+    numeric = partial(LinearEmbedding.from_columns, d_embedding=np.int64(3))
     embedder.set_params(encoder=TableEncoder(min_frequency=2), numeric=numeric, output="row")
     embedder.fit(X, np.where(y > 0, "up", "down")).save(tmp_path / "model")
     before = torch.get_rng_state()

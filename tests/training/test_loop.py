@@ -9,8 +9,9 @@ import torch
 
 from tabembed.table import Categorical, TableEncoder
 from tabembed.training.loop import Settings, train
-from tabembed.training.network import TableNetwork, vectors
+from tabembed.training.network import TableNetwork
 from tabembed.training.objective import make_objective
+from tabembed.training.vectors import vectors
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,57 @@
+"""What a trained network makes of the rows of a table."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+
+from tabembed._checks import check_choice
+from tabembed.batch import TableBatch
+from tabembed.training.network import TableNetwork
+
+CHUNK = 65_536
+"""Rows that are embedded at a time."""
+OUTPUTS = ("columns", "row", "both")
+
+
+def check_output(output: str) -> None:
+    """Check the name of what a network gives."""
+    check_choice(OUTPUTS, output=output)
+
+
+@torch.no_grad()
+def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray:
+    """What a trained network makes of rows, on the CPU.
+
+    Args:
+        network: a network in evaluation mode.
+        batch: the rows.
+        output: ``"columns"``, ``"row"``, or ``"both"``: columns, then row.
+
+    Shape:
+        - output: ``(n_rows, n_vectors)`` float32
+
+    Raises: ValueError when ``output`` is none of the three.
+    """
+    check_output(output)
+    network = _in_float64(network)
+    methods = [network.columns, network.row] if output == "both" else [getattr(network, output)]
+    device = network.head.weight.device
+    parts = (part.to(device).tensors() for part in batch.batches(CHUNK)) if len(batch) else (batch.tensors(),)
+    return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
+
+
+def _in_float64(network: TableNetwork) -> TableNetwork:
+    """The same network, its numbers and times embedded in float64; all else is shared.
+
+    In float32 a matrix product rounds a row otherwise when other rows stand beside it.
+    """
+    twin, embedding = copy.copy(network), copy.copy(network.embedding)
+    twin._modules, embedding._modules = network._modules.copy(), embedding._modules.copy()
+    for name in ("numeric", "time"):
+        module = getattr(embedding, name)
+        setattr(embedding, name, module if module is None else copy.deepcopy(module).double())
+    twin.embedding = embedding
+    return twin
