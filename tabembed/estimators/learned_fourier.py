@@ -68,7 +68,8 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         n_features_in_: number of columns.
         feature_names_in_: their names, where they had any.
 
-    float32 in gives float32 out, anything else float64.
+    float32 in gives float32 out, anything else float64. A column whose mean is more than a thousand of
+    its standard deviations has lost digits as float32: give it as float64.
 
     Raises: ValueError when an argument or ``y`` breaks its rule, with its name in the message, and
         when X holds NaN or infinity.
