@@ -102,6 +102,26 @@ def test_gradients_of_first_and_second_order(case: Case):
     assert torch.autograd.gradgradcheck(lambda *p: output_of(*p).pow(2), weights, fast_mode=True)
 
 
+@pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+@cases(FLOATING)
+def test_a_default_dtype_is_what_to_makes_of_a_module(case: Case, default):
+    expected, inputs = case.make(0), case.inputs((9,))
+    state = expected.state_dict()
+    torch.set_default_dtype(default)
+    try:
+        module = case.make(0)
+        output = module(*inputs)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert output.dtype == default
+    lost = 1e-6 if default == torch.float64 else 0.0  # arguments have more digits there, draws have not
+    for name, tensor in module.state_dict().items():
+        assert_close(tensor, state[name].to(tensor), rtol=lost, atol=lost)
+    assert_close(output, expected.to(default)(*inputs), rtol=lost, atol=lost)
+    wide = [(part, name) for part in module.modules() for name in getattr(part, "wide", ())]
+    assert all(getattr(p, n).dtype.itemsize >= 4 for p, n in wide if getattr(p, n) is not None)
+
+
 @cases(CASES)
 def test_state_dict_carries_everything(case: Case):
     module, other, inputs = case.make(0), case.make(1), case.inputs((9,))

@@ -13,7 +13,7 @@ from tabembed.functional.cyclic import cycle_turns
 from tabembed.functional.phase import radians, turns, widened
 from tabembed.nn.draws import generator_of, normal_, uniform_
 from tabembed.nn.number_input import as_numbers
-from tabembed.nn.precision import WideModule
+from tabembed.nn.precision import WideModule, wide_dtype
 
 
 class FrequencyEmbedding(WideModule):
@@ -57,8 +57,8 @@ class FrequencyEmbedding(WideModule):
         check_seed(seed)
         super().__init__()
         self.embed_dim, self.period, self.seed = embed_dim, period, seed
-        self.frequency = nn.Parameter(torch.empty(embed_dim)) if learnable else None
-        self.phase = nn.Parameter(torch.empty(embed_dim))
+        self.frequency = nn.Parameter(torch.empty(embed_dim, dtype=wide_dtype())) if learnable else None
+        self.phase = nn.Parameter(torch.empty(embed_dim, dtype=wide_dtype()))
         n_amplitudes = embed_dim + 1 if amplitudes else 1
         self.amplitude = nn.Parameter(torch.empty(n_amplitudes))
         self.bias = nn.Parameter(torch.empty(n_amplitudes))

@@ -19,7 +19,7 @@ from tabembed._checks import (
 from tabembed.functional.phase import ORDERS, RADIAN, angles, cos_sin, widened
 from tabembed.nn.draws import generator_of, normal_, split_seed
 from tabembed.nn.per_column import PerColumn
-from tabembed.nn.precision import WideModule
+from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.nn.timestep_input import as_times
 from tabembed.schema import ContinuousColumn
 
@@ -92,7 +92,7 @@ class GaussianFourierProjection(WideModule):
         super().__init__()
         self.embed_dim, self.scale, self.log, self.epsilon = embed_dim, float(scale), log, epsilon
         self.learnable, self.order, self.seed = learnable, order, seed
-        frequencies = torch.empty(embed_dim // 2)
+        frequencies = torch.empty(embed_dim // 2, dtype=wide_dtype())
         if learnable:
             self.frequencies = nn.Parameter(frequencies)
         else:

@@ -19,7 +19,7 @@ from tabembed._checks import (
 from tabembed.functional.phase import RADIAN, cos_sin, radians, widened
 from tabembed.nn.draws import generator_of, normal_, split_seed
 from tabembed.nn.per_column import PerColumn
-from tabembed.nn.precision import WideModule
+from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.schema import ContinuousColumn
 
 _HIDDEN = {"torchembed": None, "li2021": 32}
@@ -75,7 +75,7 @@ class LearnedFourierFeatures(WideModule):
         super().__init__()
         self.in_features, self.out_features, self.n_frequencies = in_features, out_features, n_frequencies
         self.hidden_features, self.scale, self.seed = hidden_features, float(scale), seed
-        self.frequencies = nn.Parameter(torch.empty(in_features, n_frequencies))
+        self.frequencies = nn.Parameter(torch.empty(in_features, n_frequencies, dtype=wide_dtype()))
         self.weight_hidden, self.bias_hidden = None, None
         if hidden_features is not None:
             self.weight_hidden = nn.Parameter(torch.empty(hidden_features, 2 * n_frequencies))

@@ -20,7 +20,7 @@ from tabembed._checks import (
 from tabembed.functional.periodic import periodic_code, shifted_code
 from tabembed.nn.draws import generator_of, normal_, truncated_normal_, uniform_
 from tabembed.nn.missing import filled
-from tabembed.nn.precision import WideModule
+from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.schema import ContinuousColumn
 
 
@@ -116,8 +116,8 @@ class PeriodicEmbedding(WideModule):
         self.n_frequencies, self.frequency_scale = k, float(scale)
         width, out = (k, d - 1) if kind.shifted else (2 * k, d)
         layers = () if kind.shared else (n_features,)
-        self.frequencies = nn.Parameter(torch.empty(n_features, k))
-        self.phases = nn.Parameter(torch.empty(n_features, k)) if kind.shifted else None
+        self.frequencies = nn.Parameter(torch.empty(n_features, k, dtype=wide_dtype()))
+        self.phases = nn.Parameter(torch.empty(n_features, k, dtype=wide_dtype())) if kind.shifted else None
         self.weight = nn.Parameter(torch.empty(*layers, width, out))
         self.bias = nn.Parameter(torch.empty(*layers, out))
         self.missing = nn.Parameter(torch.empty(n_features, d))

@@ -13,7 +13,7 @@ from tabembed._checks import check_bool_tensor, check_choice, check_integer, che
 from tabembed.functional.phase import widened
 from tabembed.functional.piecewise import pad_edges, piecewise_linear, quantile_edges
 from tabembed.nn.draws import generator_of, uniform_
-from tabembed.nn.precision import WideModule
+from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.schema import ContinuousColumn
 
 VERSIONS, EXTRAPOLATIONS, BINS = ("A", "B"), ("linear", "clip"), ("quantile", "tree")
@@ -94,7 +94,7 @@ class PiecewiseLinearEmbedding(WideModule):
         self.n_features, self.n_bins, self.d_embedding, self.seed = len(edges), n_bins, d_embedding, seed
         self.version, self.activation, self.extrapolation = version, activation, extrapolation
         self.bins, self._clips = "given", extrapolation == "clip"
-        self.register_buffer("edges", torch.empty(len(edges), n_bins + 1))
+        self.register_buffer("edges", torch.empty(len(edges), n_bins + 1, dtype=wide_dtype()))
         self.weight = nn.Parameter(torch.empty(len(edges), n_bins, d_embedding))
         self.bias = nn.Parameter(torch.empty(len(edges), d_embedding))
         self.slope = nn.Parameter(torch.empty(len(edges), d_embedding)) if version == "B" else None
@@ -206,9 +206,8 @@ class PiecewiseLinearEmbedding(WideModule):
         return vectors.to(self.missing)
 
     def _checked(self, edges: Sequence[Any]) -> Tensor:
-        """The edges as one tensor on the CPU, as wide as the weights were made."""
-        dtype = torch.get_default_dtype()
-        columns = [torch.as_tensor(column, device="cpu").to(dtype) for column in edges]
+        """The edges as one tensor on the CPU, as wide as the buffer was made."""
+        columns = [torch.as_tensor(column, dtype=wide_dtype(), device="cpu") for column in edges]
         if len(columns) != self.n_features:
             raise ValueError(f"edges must be of {self.n_features} columns, got {len(columns)}")
         for j, column in enumerate(columns):
@@ -235,4 +234,4 @@ def _edges_of(column: ContinuousColumn, n_bins: int) -> Tensor:
     """Quantile edges of a column of a schema."""
     points = torch.tensor(column.points, dtype=torch.float64, device="cpu")
     counts = torch.tensor(column.counts, dtype=torch.int64, device="cpu")
-    return quantile_edges(points, n_bins, counts).to(torch.get_default_dtype()).unique()
+    return quantile_edges(points, n_bins, counts).to(wide_dtype()).unique()

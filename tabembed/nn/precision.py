@@ -9,11 +9,20 @@ import torch
 from torch import Tensor, nn
 
 
+def wide_dtype() -> torch.dtype:
+    """The default dtype, or float32 where that is narrower: what tensors in ``wide`` are made in.
+
+    >>> wide_dtype()
+    torch.float32
+    """
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
+
+
 class WideModule(nn.Module):
     """A module whose frequencies never get narrower than float32.
 
-    ``.half()`` and ``.bfloat16()`` leave the parameters and buffers named in ``wide`` at float32;
-    ``.double()`` widens them. The dtype that was asked for is ``dtype``: that of the output.
+    ``.half()`` and ``.bfloat16()`` leave the parameters and buffers named in ``wide`` at float32, which
+    are made in ``wide_dtype()``; ``.double()`` widens them. The dtype that was asked for is ``dtype``: that of the output.
     """
 
     wide: ClassVar[tuple[str, ...]] = ()

@@ -23,7 +23,7 @@ from tabembed.functional.covariance import covariance
 from tabembed.functional.random_features import block_size, phases_of_blocks, random_features, write_waves
 from tabembed.nn.draws import generator_of, split_seed
 from tabembed.nn.per_column import PerColumn
-from tabembed.nn.precision import WideModule
+from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.nn.spectral import choose_sampler, draw_frequencies
 from tabembed.schema import ContinuousColumn
 
@@ -104,9 +104,15 @@ class RandomFourierFeatures(WideModule):
         self.in_features, self.out_features, self.seed = in_features, out_features, seed
         self.kernel_name, self.sampler, self.features, self.trainable = kernel, sampler, features, trainable
         self.first_lengthscale = check_lengthscale(lengthscale, in_features)
-        self._hold("frequencies", torch.empty(in_features, n_frequencies), trainable == "frequencies")
-        self._hold("offsets", torch.empty(n_frequencies) if features == "cos" else None, False)
-        scale, learned = torch.tensor(self.first_lengthscale), trainable == "lengthscale"
+        self._hold(
+            "frequencies",
+            torch.empty(in_features, n_frequencies, dtype=wide_dtype()),
+            trainable == "frequencies",
+        )
+        self._hold(
+            "offsets", torch.empty(n_frequencies, dtype=wide_dtype()) if features == "cos" else None, False
+        )
+        scale, learned = torch.tensor(self.first_lengthscale, dtype=wide_dtype()), trainable == "lengthscale"
         self._hold("fixed_lengthscale", None if learned else scale, False)
         self._hold("log_lengthscale", torch.empty_like(scale) if learned else None, True)
         self.reset_parameters()

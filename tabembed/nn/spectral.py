@@ -95,6 +95,8 @@ def sobol(n_draws: int, n: int, size: int, generator: torch.Generator | None = N
     seeds = torch.randint(2**62, (n_draws,), generator=generator, device="cpu").tolist()
     engines = [torch.quasirandom.SobolEngine(size, scramble=True, seed=seed) for seed in seeds]
     points = torch.stack([engine.draw(n, dtype=torch.float64) for engine in engines])
+    # Torch makes the first point in the default dtype, whatever ``draw`` is told: half precision has 1 there.
+    points[:, 0] = torch.stack([engine.shift for engine in engines]).double() * _LAST_BIT
     # Torch's points stand on a grid of 2⁻³⁰; anywhere within its cells they are uniform.
     return points + _LAST_BIT * independent(n_draws, n, size, generator)
 

@@ -176,3 +176,22 @@ def test_a_generator_leaves_the_global_ones_alone():
 def test_bad_arguments(kernel, sampler, text):
     with pytest.raises(ValueError, match=text):
         spectral.draw_frequencies(kernel, sampler, 3, 8)
+
+
+@pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize(("kernel", "sampler"), ALLOWED)
+def test_the_default_dtype_changes_no_draw(kernel, sampler, default):
+    expected = spectral.draw_frequencies(kernel, sampler, 3, 40, drawn())
+    torch.set_default_dtype(default)
+    try:
+        found = spectral.draw_frequencies(kernel, sampler, 3, 40, drawn())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_the_first_point_of_a_sobol_sequence_keeps_its_digits():
+    first = torch.cat([spectral.sobol(50, n, 3, drawn())[:, 0] for n in (1, 2)])
+    grid = first * 2**30
+    assert (grid.frac() * 2**23).frac().any()  # not rounded to float32
+    assert 0 < first.min() < first.max() < 1
