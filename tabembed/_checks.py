@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -57,13 +57,23 @@ def check_finite(**numbers: Any) -> None:
             raise ValueError(f"{name} must be finite, got {number}")
 
 
+def check_int64(**numbers: Any) -> None:
+    """Each number that is an integer can stand in an int64 tensor.
+
+    Raises: ValueError for a larger one.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, Integral) and not -(2**63) <= int(number) < 2**63:
+            raise ValueError(f"{name} must fit into int64, got {number}")
+
+
 def check_choice(choices: Collection[Any], **given: Any) -> None:
     """Each argument, given by its public name, is one of the choices.
 
     Raises: ValueError that lists them.
     """
     for name, value in given.items():
-        if value not in tuple(choices):  # a dict would have to hash the value
+        if not isinstance(value, Hashable) or value not in tuple(choices):
             raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
 
 
@@ -93,10 +103,16 @@ def check_columns(columns: Sequence[Any], kind: type) -> None:
             raise TypeError(f"columns must be {kind.__name__}, got {type(column).__name__}")
 
 
-def check_seed(seed: object) -> None:
-    """A seed is ``None`` or an integer of at least 0."""
-    if seed is not None:
-        check_integer(0, seed=seed)
+def check_seed(seed: Any) -> None:
+    """A seed is ``None`` or an integer that torch's generators take.
+
+    Raises: TypeError for another kind, ValueError for a number below 0, or from 2⁶⁴ on.
+    """
+    if seed is None:
+        return
+    check_integer(0, seed=seed)
+    if seed >= 2**64:
+        raise ValueError(f"seed must be below 2**64, got {seed}")
 
 
 def check_last_dim(tensor: Tensor, size: int, name: str) -> None:
@@ -127,12 +143,12 @@ def check_integer_tensor(tensor: Tensor, name: str) -> None:
 
 
 def check_number_tensor(tensor: Tensor, name: str) -> None:
-    """A tensor of numbers holds floats, or integers that int64 can hold.
+    """A tensor of numbers holds floats or integers: complex ones would lose half of themselves.
 
     Raises: TypeError with the dtype found.
     """
-    if tensor.dtype in (torch.bool, torch.uint64) or tensor.is_complex():
-        raise TypeError(f"{name} must be floats or integers up to int64, got {tensor.dtype}")
+    if tensor.dtype == torch.bool or tensor.is_complex():
+        raise TypeError(f"{name} must be floats or integers, got {tensor.dtype}")
 
 
 def is_concrete(tensor: Tensor) -> bool:

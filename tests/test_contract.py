@@ -122,6 +122,38 @@ def test_a_default_dtype_is_what_to_makes_of_a_module(case: Case, default):
     assert all(getattr(p, n).dtype.itemsize >= 4 for p, n in wide if getattr(p, n) is not None)
 
 
+def with_first(function, inputs):
+    """The inputs with their first tensor changed."""
+    leaves, spec = pytree.tree_flatten(inputs)
+    return pytree.tree_unflatten([function(leaves[0]), *leaves[1:]], spec)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.complex64], ids=str)
+@cases(FLOATING)
+def test_what_is_no_number_is_refused(case: Case, dtype):
+    inputs = with_first(lambda t: t.nan_to_num().to(dtype), case.inputs((9,)))
+    with pytest.raises(TypeError, match=rf"must be (floats or )?integers, got {dtype}"):
+        case.make(0)(*inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32], ids=str)
+@cases(FLOATING)
+def test_unsigned_integers_are_numbers(case: Case, dtype):
+    module, inputs = case.make(0), with_first(lambda t: t.nan_to_num().abs().ceil().long(), case.inputs((9,)))
+    if pytree.tree_leaves(inputs)[0].max() > 255:
+        pytest.skip("times do not fit")
+    assert_close(module(*with_first(lambda t: t.to(dtype), inputs)), module(*inputs), rtol=0, atol=0)
+
+
+@cases(CASES)
+def test_the_meta_device_tells_shape_and_dtype(case: Case):
+    module, inputs = case.make(0), case.inputs((9,))
+    expected = module(*inputs)
+    output = module.to("meta")(*on_tensors(lambda t: t.to("meta"), inputs))
+    assert output.is_meta
+    assert (output.shape, output.dtype) == (expected.shape, expected.dtype)
+
+
 @cases(CASES)
 def test_state_dict_carries_everything(case: Case):
     module, other, inputs = case.make(0), case.make(1), case.inputs((9,))

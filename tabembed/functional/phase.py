@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -98,6 +100,13 @@ def write_cos_sin(angle: Tensor, order: str, amplitude: float, out: Tensor) -> T
     torch.cos(angle, out=cosine)
     torch.sin(angle, out=sine)
     return out if amplitude == 1.0 else out.mul_(amplitude)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """A context in which nothing is rounded to half precision, on devices that would (``meta`` does not)."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
 
 
 def radians(turns: Tensor) -> Tensor:

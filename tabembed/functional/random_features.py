@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from tabembed.functional.phase import cos_sin, widened, write_cos_sin
+from tabembed.functional.phase import cos_sin, widened, without_autocast, write_cos_sin
 
 _BLOCK = 2**20  # phases at a time: few enough to stay in a cache, many enough to share among threads
 
@@ -39,7 +39,7 @@ def random_features(x: Tensor, frequencies: Tensor, offsets: Tensor | None = Non
 def phases(x: Tensor, frequencies: Tensor) -> Tensor:
     """Phases of rows, ``(*, m)`` radians, in the wider dtype of the two, at least float32."""
     x, frequencies = _alike(x, frequencies)
-    with torch.autocast(x.device.type, enabled=False):  # it would round the phases to half precision
+    with without_autocast(x.device):  # it would round the phases to half precision
         return x @ frequencies
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_last_dim, check_real
+from tabembed._checks import check_integer, check_last_dim, check_number_tensor, check_real
+from tabembed.functional.phase import widened
 from tabembed.nn.draws import undrawn_linear
 
 
@@ -132,7 +135,7 @@ class AdaLayerNorm(nn.Module):
 
     def forward(self, x: Tensor, cond: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Normalised ``x`` and the gate."""
-        modulation = _modulation(self.linear, nn.functional.silu(cond), x, self.dim)
+        modulation = _modulation(self.linear, cond, x, self.dim, nn.functional.silu)
         part = dict(zip(self._chunks, modulation.chunk(len(self._chunks), -1), strict=True))
         x = x.to(torch.promote_types(x.dtype, self.linear.weight.dtype))  # statistics of the wider of the two
         normalised = nn.functional.layer_norm(x, (self.dim,), eps=self.eps)
@@ -149,14 +152,19 @@ def _zero(layer: nn.Linear) -> None:
     nn.init.zeros_(layer.bias)
 
 
-def _modulation(layer: nn.Linear, cond: Tensor, x: Tensor, dim: int) -> Tensor:
+def _modulation(
+    layer: nn.Linear, cond: Tensor, x: Tensor, dim: int, activation: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
     """Linear layer of the condition, with dimensions of size 1 where ``x`` has more of them."""
     check_last_dim(x, dim, "x")
     check_last_dim(cond, layer.in_features, "cond")
+    check_number_tensor(x, "x")
+    check_number_tensor(cond, "cond")
     leading = cond.shape[:-1]
     if cond.ndim > x.ndim or leading != x.shape[: len(leading)]:
         shapes = f"{tuple(cond.shape)} and {tuple(x.shape)}"
         raise ValueError(f"cond must have the first leading dimensions of x, got shapes {shapes}")
+    cond = widened(cond) if activation is None else activation(widened(cond))
     return layer(cond.to(layer.weight.dtype)).reshape(
         *leading, *(1,) * (x.ndim - cond.ndim), layer.out_features
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tabembed._checks import check_seed
+
 
 def generator_of(seed: int | None) -> torch.Generator | None:
     """A private CPU generator, or ``None``, which means torch's global one."""
-    return None if seed is None else torch.Generator("cpu").manual_seed(seed)
+    return None if seed is None else torch.Generator("cpu").manual_seed(int(seed))  # numpy's, too
 
 
 def normal_(weight: Tensor, std: float, generator: torch.Generator | None) -> None:
@@ -61,7 +63,11 @@ def undrawn_linear(in_features: int, out_features: int) -> nn.Linear:
 
 
 def split_seed(seed: int | None, n_parts: int) -> list[int] | list[None]:
-    """Seeds of the parts of a module, independent of each other; all ``None`` from ``None``."""
+    """Seeds of the parts of a module, independent of each other; all ``None`` from ``None``.
+
+    Raises: as ``check_seed``.
+    """
+    check_seed(seed)
     if seed is None:
         return [None] * n_parts
     return torch.randint(2**62, (n_parts,), generator=generator_of(seed), device="cpu").tolist()

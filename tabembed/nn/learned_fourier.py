@@ -13,10 +13,11 @@ from tabembed._checks import (
     check_columns,
     check_integer,
     check_last_dim,
+    check_number_tensor,
     check_positive,
     check_seed,
 )
-from tabembed.functional.phase import RADIAN, cos_sin, radians, widened
+from tabembed.functional.phase import RADIAN, cos_sin, radians, widened, without_autocast
 from tabembed.nn.draws import generator_of, normal_, split_seed
 from tabembed.nn.per_column import PerColumn
 from tabembed.nn.precision import WideModule, wide_dtype
@@ -167,9 +168,10 @@ class LearnedFourierFeatures(WideModule):
     def waves(self, x: Tensor) -> Tensor:
         """Cosines, then sines of the phases ``(*, 2 · n_frequencies)``, in float32 or wider."""
         check_last_dim(x, self.in_features, "x")
+        check_number_tensor(x, "x")
         x = widened(x)
         wide = torch.promote_types(x.dtype, self.frequencies.dtype)
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             turns = x.to(wide) @ self.frequencies.to(wide)
         turns = turns - turns.detach().round()
         return cos_sin(radians(turns.to(self.frequencies.dtype)), "cos_sin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_ids, check_integer
+from tabembed._checks import check_ids, check_integer, check_integer_tensor
 from tabembed.batch import Ragged
 from tabembed.nn.dropout import Dropout
 from tabembed.nn.entity import EntityEmbedding, look_up
@@ -31,7 +31,7 @@ class ListEmbedding(nn.Module):
         - output: ``(n_rows, embed_dim)``, in the dtype of the weight
 
     Raises: ValueError naming the column for an id out of range on the CPU; elsewhere such an id
-        counts as absent.
+        counts as absent. TypeError for ids that are no integers.
 
     >>> from tabembed.batch import Ragged
     >>> cells = Ragged(torch.tensor([3, 4, 3]), torch.tensor([0, 2, 2, 3]), torch.tensor([False] * 3))
@@ -63,6 +63,7 @@ class ListEmbedding(nn.Module):
 
     def forward(self, cells: Ragged) -> Tensor:
         """Mean vectors of the cells."""
+        check_integer_tensor(cells.ids, "ids")
         ids, weight, n = cells.ids.long(), self.values.weight, self.values.num_categories
         outside = (ids < 0) | (ids >= n)
         check_ids(outside.unsqueeze(-1), ids.unsqueeze(-1), [n], self.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_bool_tensor, check_last_dim
+from tabembed._checks import check_bool_tensor, check_last_dim, check_number_tensor
 
 
 def filled(values: Tensor, missing: Tensor | None, n_features: int) -> tuple[Tensor, Tensor]:
@@ -19,14 +19,23 @@ def filled(values: Tensor, missing: Tensor | None, n_features: int) -> tuple[Ten
         n_features: number of columns.
 
     Shape:
-        - values, missing, both outputs: ``(*, n_features)``
+        - values, missing, both outputs: ``(*, n_features)``; integers become int64, uint64 float64
 
-    Raises: ValueError for another number of columns. TypeError when ``missing`` is not bool.
+    Raises: ValueError for another number of columns. TypeError when ``values`` are no numbers or
+        ``missing`` is not bool.
 
     >>> filled(torch.tensor([torch.nan, 2.0]), torch.tensor([True, False]), 2)[0]
     tensor([0., 2.])
     """
     check_last_dim(values, n_features, "values")
+    check_number_tensor(values, "values")
     missing = torch.zeros_like(values, dtype=torch.bool) if missing is None else missing
     check_bool_tensor(missing, "missing")
-    return values.masked_fill(missing, 0), missing
+    return _signed(values).masked_fill(missing, 0), missing
+
+
+def _signed(values: Tensor) -> Tensor:
+    """Floats as they are, integers as int64, or float64 where that may not hold them."""
+    if values.is_floating_point():
+        return values
+    return values.double() if values.dtype == torch.uint64 else values.long()

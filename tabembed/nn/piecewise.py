@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_bool_tensor, check_choice, check_integer, check_last_dim, check_seed
+from tabembed._checks import check_choice, check_columns, check_integer, check_seed
 from tabembed.functional.phase import widened
 from tabembed.functional.piecewise import pad_edges, piecewise_linear, quantile_edges
 from tabembed.nn.draws import generator_of, uniform_
+from tabembed.nn.missing import filled
 from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.schema import ContinuousColumn
 
@@ -130,6 +131,7 @@ class PiecewiseLinearEmbedding(WideModule):
             extrapolation: as in the constructor.
             seed: as in the constructor.
         """
+        check_columns(columns, ContinuousColumn)
         check_choice(BINS, bins=bins)
         edges = [_edges_of(column, n_bins) for column in columns]
         own: dict[str, Any] = {"version": version, "activation": activation, "extrapolation": extrapolation}
@@ -181,12 +183,8 @@ class PiecewiseLinearEmbedding(WideModule):
 
     def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
         """Vectors of the numbers."""
-        check_last_dim(values, self.n_features, "values")
-        if missing is None:
-            return self._vectors(values)
-        check_bool_tensor(missing, "missing")
-        vectors = self._vectors(values.masked_fill(missing, 0))  # NaN would reach the weight's gradient
-        return torch.where(missing.unsqueeze(-1), self.missing, vectors)
+        x, missing = filled(values, missing, self.n_features)
+        return torch.where(missing.unsqueeze(-1), self.missing, self._vectors(x))
 
     def _vectors(self, values: Tensor) -> Tensor:
         x = widened(values)

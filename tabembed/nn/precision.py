@@ -22,7 +22,8 @@ class WideModule(nn.Module):
     """A module whose frequencies never get narrower than float32.
 
     ``.half()`` and ``.bfloat16()`` leave the parameters and buffers named in ``wide`` at float32, which
-    are made in ``wide_dtype()``; ``.double()`` widens them. The dtype that was asked for is ``dtype``: that of the output.
+    are made in ``wide_dtype()``; ``.double()`` widens them. The dtype that was asked for is ``dtype``:
+    that of the output.
     """
 
     wide: ClassVar[tuple[str, ...]] = ()

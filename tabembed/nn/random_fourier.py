@@ -15,11 +15,13 @@ from tabembed._checks import (
     check_columns,
     check_integer,
     check_last_dim,
+    check_number_tensor,
     check_positive,
     check_seed,
     is_concrete,
 )
 from tabembed.functional.covariance import covariance
+from tabembed.functional.phase import without_autocast
 from tabembed.functional.random_features import block_size, phases_of_blocks, random_features, write_waves
 from tabembed.nn.draws import generator_of, split_seed
 from tabembed.nn.per_column import PerColumn
@@ -138,7 +140,6 @@ class RandomFourierFeatures(WideModule):
     ) -> PerColumn:
         """One map of its own for each of these columns of a schema; a missing number has a learned row."""
         check_columns(columns, ContinuousColumn)
-        check_seed(seed)
         *seeds, last = split_seed(seed, len(columns) + 1)
         maps = [
             cls(
@@ -184,6 +185,7 @@ class RandomFourierFeatures(WideModule):
 
     def _map(self, x: Tensor) -> Tensor:
         check_last_dim(x, self.in_features, "x")
+        check_number_tensor(x, "x")
         frequencies = self.frequencies / self.lengthscale.unsqueeze(-1)
         learns = torch.is_grad_enabled() and (x.requires_grad or frequencies.requires_grad)
         if learns or not is_concrete(x):
@@ -197,8 +199,9 @@ class RandomFourierFeatures(WideModule):
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
         """The approximate kernel of every row of ``x`` with every row of ``y``: ``(*, n, m)``."""
+        self._check_rows(x=x, y=y)
         a, b = self._map(x), self._map(y)
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             return (a @ b.to(a).mT).to(self.dtype)
 
     def exact_kernel(self, x: Tensor, y: Tensor) -> Tensor:
@@ -206,9 +209,16 @@ class RandomFourierFeatures(WideModule):
         return self._covariance(x, y).to(self.dtype)
 
     def _covariance(self, x: Tensor, y: Tensor, stretch: float = 1.0) -> Tensor:
-        check_last_dim(x, self.in_features, "x")
-        check_last_dim(y, self.in_features, "y")
+        self._check_rows(x=x, y=y)
         return covariance(self.kernel_name, x, y, self.lengthscale / stretch)
+
+    def _check_rows(self, **rows: Tensor) -> None:
+        for name, tensor in rows.items():
+            check_last_dim(tensor, self.in_features, name)
+            check_number_tensor(tensor, name)
+            if tensor.ndim < 2:
+                got = tuple(tensor.shape)
+                raise ValueError(f"{name} must have at least two dimensions, got shape {got}")
 
     def expected_mse(self, x: Tensor, y: Tensor) -> Tensor:
         """Variance of every entry of ``kernel(x, y)`` over all draws, ``(*, n, m)``, by the iid formula.

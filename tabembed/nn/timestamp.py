@@ -8,7 +8,14 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_columns, check_finite, check_integer, check_positive, check_seed
+from tabembed._checks import (
+    check_columns,
+    check_finite,
+    check_int64,
+    check_integer,
+    check_positive,
+    check_seed,
+)
 from tabembed.functional.position import since
 from tabembed.nn.draws import split_seed
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
@@ -62,8 +69,7 @@ class TimestampEmbedding(WideModule):
         check_integer(embed_dim=embed_dim, n_frequencies=n_frequencies)
         check_positive(scale=scale, span=span)
         check_finite(origin=origin)
-        if isinstance(origin, Integral) and not -(2**63) <= origin < 2**63:
-            raise ValueError(f"origin must fit into int64, got {origin}")
+        check_int64(origin=origin)
         check_seed(seed)
         super().__init__()
         self.embed_dim, self.origin, self.span = embed_dim, origin, span
@@ -99,7 +105,6 @@ class TimestampEmbedding(WideModule):
         torch.Size([2, 1, 4])
         """
         check_columns(columns, DatetimeColumn)
-        check_seed(seed)
         of_missing, *seeds = split_seed(seed, 1 + len(columns))
         modules = [
             cls(

@@ -247,6 +247,18 @@ def test_statistics_are_those_of_the_wider_dtype():
 
 
 @pytest.mark.parametrize("kind", [FiLM, AdaLayerNorm])
+def test_a_condition_of_integers_counts_as_floats(kind):
+    module = kind(3, 5)
+    nn.init.normal_(module.linear.weight)
+    x, cond = some(4, 5), torch.arange(12).view(4, 3)
+    assert_close(module(x, cond), module(x, cond.float()))
+    with pytest.raises(TypeError, match="cond must be floats or integers, got torch.complex64"):
+        module(x, cond.to(torch.complex64))
+    with pytest.raises(TypeError, match="x must be floats or integers, got torch.bool"):
+        module(x > 0, cond)
+
+
+@pytest.mark.parametrize("kind", [FiLM, AdaLayerNorm])
 def test_bad_sizes(kind):
     with pytest.raises(ValueError, match="cond_dim must be at least 1, got 0"):
         kind(0, 5)

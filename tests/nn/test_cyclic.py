@@ -105,7 +105,7 @@ def test_bad_arguments(arguments, error, text):
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint64, torch.complex64], ids=str)
 def test_bad_numbers(dtype):
-    with pytest.raises(TypeError, match=f"x must be floats or integers up to int64, got {dtype}"):
+    with pytest.raises(TypeError, match=f"x must be floats or integers.*, got {dtype}"):
         CyclicEmbedding(7)(torch.zeros(3, dtype=dtype))
 
 

@@ -25,3 +25,24 @@ def test_bad_tensors():
         filled(torch.zeros(4, 1), None, 2)
     with pytest.raises(TypeError, match="missing must be bool, got torch.uint8"):
         filled(torch.zeros(2), torch.zeros(2, dtype=torch.uint8), 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "found"),
+    [
+        (torch.uint64, torch.float64),
+        (torch.uint16, torch.int64),
+        (torch.int8, torch.int64),
+        (torch.bfloat16, torch.bfloat16),
+    ],
+)
+def test_integers_stay_integers_where_int64_holds_them(dtype, found):
+    got, _ = filled(torch.tensor([3, 7], dtype=dtype), torch.tensor([True, False]), 2)
+    assert got.dtype == found
+    assert got.tolist() == [0, 7]
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.complex64])
+def test_what_is_no_number_is_refused(dtype):
+    with pytest.raises(TypeError, match=f"values must be floats or integers, got {dtype}"):
+        filled(torch.zeros(2, dtype=dtype), None, 2)

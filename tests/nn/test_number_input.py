@@ -42,14 +42,21 @@ def test_a_tensor_is_left_alone(dtype):
         ([1, 2], r"x must be a tensor or a number, got \[1, 2\]"),
         ("3", "x must be a tensor or a number, got '3'"),
         (None, "x must be a tensor or a number, got None"),
-        (torch.tensor(True), "x must be floats or integers up to int64, got torch.bool"),
-        (torch.tensor(1j), "x must be floats or integers up to int64, got torch.complex64"),
+        (torch.tensor(True), "x must be floats or integers, got torch.bool"),
+        (torch.tensor(1j), "x must be floats or integers, got torch.complex64"),
         (torch.tensor(1, dtype=torch.uint64), "x must be floats or integers up to int64, got torch.uint64"),
     ],
 )
 def test_bad_numbers(x, text):
     with pytest.raises(TypeError, match=text):
         as_numbers(x, "x")
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
+def test_integers_that_int64_cannot_hold(number):
+    with pytest.raises(ValueError, match=f"t must fit into int64, got {number}"):
+        as_numbers(number, "t")
+    assert as_numbers(-(2**63), "t").item() == -(2**63)
 
 
 @pytest.mark.parametrize(

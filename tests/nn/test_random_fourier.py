@@ -282,5 +282,12 @@ def test_bad_rows():
     for call in (module, lambda x: module.kernel(X, x), lambda x: module.exact_kernel(X, x)):
         with pytest.raises(ValueError, match=r"must have 3 as its last dimension, got shape \(4, 2\)"):
             call(torch.zeros(4, 2))
+    for name in ("kernel", "exact_kernel", "expected_mse"):
+        with pytest.raises(ValueError, match=r"x must have at least two dimensions, got shape \(3,\)"):
+            getattr(module, name)(X[0], X)
+        with pytest.raises(ValueError, match=r"y must have at least two dimensions, got shape \(3,\)"):
+            getattr(module, name)(X, X[0])
+        with pytest.raises(TypeError, match="y must be floats or integers, got torch.complex64"):
+            getattr(module, name)(X, X.to(torch.complex64))
     with pytest.raises(ValueError, match="error must be finite and positive, got 0"):
         module.n_features_for(0)

@@ -203,7 +203,7 @@ def test_a_class_its_maker_and_a_partial_are_the_same_and_follow_the_seed(argume
     assert own.embedding_dims()[name] == kind.from_columns(columns).d_embedding
 
 
-@pytest.mark.parametrize("kind", [kind for kind in NUMERIC if kind is not PiecewiseLinearEmbedding])
+@pytest.mark.parametrize("kind", NUMERIC)
 def test_a_module_of_numbers_refuses_times(kind):
     with pytest.raises(TypeError, match="columns must be ContinuousColumn, got DatetimeColumn"):
         TableEmbedding(SCHEMA, time=kind)
