@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,6 +48,17 @@ def check_positive(**numbers: Any) -> None:
             raise ValueError(f"{name} must be finite and positive, got {number}")
 
 
+def check_scale(**numbers: Any) -> None:
+    """Each number is positive, and float32 holds what it multiplies or divides: from 1e-30 to 1e30.
+
+    Raises: TypeError for another kind, ValueError for the rest.
+    """
+    check_positive(**numbers)
+    for name, number in numbers.items():
+        if not 1e-30 <= number <= 1e30:
+            raise ValueError(f"{name} must be from 1e-30 to 1e+30, got {number}")
+
+
 def check_finite(**numbers: Any) -> None:
     """Each number is real and finite.
 
@@ -77,6 +89,16 @@ def check_choice(choices: Collection[Any], **given: Any) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
 
 
+def check_bool(**flags: Any) -> None:
+    """Each flag is a bool, Python's or numpy's: a word that means no would count as yes.
+
+    Raises: TypeError for another kind.
+    """
+    for name, flag in flags.items():
+        if not isinstance(flag, bool | np.bool_):
+            raise TypeError(f"{name} must be True or False, got {flag!r}")
+
+
 def check_probability(**numbers: Any) -> None:
     """Each number is a share of what is dropped, so 1 is excluded.
 
@@ -90,7 +112,11 @@ def check_probability(**numbers: Any) -> None:
 def _real(name: str, number: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, Real):
         raise TypeError(f"{name} must be a number, got {number!r}")
-    return float(number)
+    real: Any = number
+    try:
+        return float(real)
+    except OverflowError:  # an integer or a fraction
+        return math.inf if real > 0 else -math.inf
 
 
 def check_columns(columns: Sequence[Any], kind: type) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_choice, check_columns, check_integer, check_seed
+from tabembed._checks import check_bool, check_choice, check_columns, check_integer, check_seed
 from tabembed.functional.phase import widened
 from tabembed.functional.piecewise import pad_edges, piecewise_linear, quantile_edges
 from tabembed.nn.draws import generator_of, uniform_
@@ -86,6 +86,7 @@ class PiecewiseLinearEmbedding(WideModule):
         seed: int | None = None,
     ) -> None:
         check_integer(n_columns=len(edges), d_embedding=d_embedding)
+        check_bool(activation=activation)
         check_choice(VERSIONS, version=version)
         check_choice(EXTRAPOLATIONS, extrapolation=extrapolation)
         check_seed(seed)
@@ -121,7 +122,8 @@ class PiecewiseLinearEmbedding(WideModule):
         Args:
             columns: the columns.
             d_embedding: width of a vector.
-            n_bins: number of bins of a column at most.
+            n_bins: number of bins of a column at most. A schema knows about a thousand points of a column:
+                beyond that there are no more edges to be had from it, and bins stay unused.
             bins: ``"quantile"``: each holds about equally many rows, as ``quantile_edges`` has it.
                 ``"tree"``: these at first, until ``adapt`` finds the edges that part the target.
                 ``TableEmbedder`` calls it before every training; in a loop of your own, call it, or
@@ -140,7 +142,7 @@ class PiecewiseLinearEmbedding(WideModule):
         return module
 
     def reset_parameters(self) -> None:
-        """Draw every weight anew, and put the edges back that the module was given.
+        """Draw every weight anew, and put the edges back that the module was last given or has loaded.
 
         Version A: weight and bias from U(−n_bins^−½, n_bins^−½). Version B: slope and bias from
         U(−d^−½, d^−½), the weight 0, or as in A where ReLU would never let it leave 0. Missing rows from
@@ -155,6 +157,12 @@ class PiecewiseLinearEmbedding(WideModule):
         uniform_(self.missing, own, generator)
         with torch.no_grad():
             self.edges.copy_(self._first_edges)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        loaded = state_dict.get(prefix + "edges")
+        if loaded is not None and loaded.shape == self._first_edges.shape and not loaded.is_meta:
+            self._first_edges = loaded.detach().cpu().clone()
 
     def set_edges(self, edges: Sequence[Any]) -> None:
         """Move the edges; the weights stay as they are.

@@ -175,6 +175,32 @@ def test_set_edges_moves_them_for_good():
     assert module.edges.tolist() == [[1, 2, 2, 2]]
 
 
+@pytest.mark.parametrize("how", ["copy", "meta", "assign"])
+def test_loaded_edges_stay_when_weights_are_drawn_anew(how):
+    source = PiecewiseLinearEmbedding([[1, 2, 4]], 2, seed=1)
+    with torch.device("cpu" if how == "copy" else "meta"):
+        module = PiecewiseLinearEmbedding([[0, 5]], 2, n_bins=2, seed=1)
+    module.load_state_dict(source.state_dict(), assign=how != "copy")
+    if how == "meta":  # loaded, then moved by hand, as a wrapper may do
+        module = module.to("meta").to_empty(device="cpu")
+    with torch.no_grad():
+        source.edges.zero_()  # what was loaded is no view of it
+        module.edges.fill_(7)
+    module.reset_parameters()
+    assert module.edges.tolist() == [[1, 2, 4]]
+    with pytest.raises(RuntimeError, match="size mismatch for edges"):
+        module.load_state_dict(PiecewiseLinearEmbedding([[0, 1, 2, 3]], 2).state_dict())
+    module.reset_parameters()
+    assert module.edges.tolist() == [[1, 2, 4]]
+
+
+def test_more_bins_than_points_of_a_schema_are_never_used():
+    columns = columns_of(x=np.arange(5000.0)).schema_.continuous
+    module = PiecewiseLinearEmbedding.from_columns(columns, 2, n_bins=1500)
+    assert module.n_bins == 1500
+    assert len(module.edges[0].unique()) <= 1002
+
+
 @pytest.mark.parametrize("version", ["A", "B"])
 def test_first_weights_fill_their_intervals(version):
     edges = [torch.arange(17.0)] * 300
@@ -284,6 +310,7 @@ def test_adapt_asks_for_trees_only_where_they_are_wanted():
         ({"edges": [[0, 1], [0, math.nan]]}, ValueError, r"edges\[1\] must be finite, got nan"),
         ({"edges": [[0, 2, 1]]}, ValueError, r"edges\[0\] must rise, got 1 after 2"),
         ({"edges": [[0, 1, 1 + 1e-12]]}, ValueError, r"edges\[0\] must rise, got 1 after 1"),
+        ({"activation": "relu"}, TypeError, "activation must be True or False, got 'relu'"),
         ({"d_embedding": 0}, ValueError, "d_embedding must be at least 1, got 0"),
         ({"n_bins": 0}, ValueError, "n_bins must be at least 1, got 0"),
         ({"version": "C"}, ValueError, r"version must be one of A, B, got 'C'"),
