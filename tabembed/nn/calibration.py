@@ -23,6 +23,7 @@ _MOVES = 0.1  # standard deviation from which a dimension counts as active
 _CONSTANT = 0.95  # mean cosine of two times above which they are as good as one
 _SLOWEST = 2.0  # radians of the slowest wave over the range
 _FEWEST_TURNS = 5.0  # spread of a Gaussian projection's turns over the range, at least
+_SHORTEST, _LONGEST = 1e-20, 1e20  # ranges whose scale float32 can multiply times by
 _LOST = 2.0**24 * 1e-3  # phase at which float32 is off by a thousandth of a radian
 
 
@@ -72,10 +73,11 @@ def coverage(
 
     Args:
         features: anything that maps times ``(n,)`` to ``(n, dim)``.
-        t_range: first and last time.
+        t_range: first and last time; features of ln t with an ``epsilon`` begin there at the earliest.
         n: number of times, evenly spaced; evenly in ln t when the features take the logarithm.
 
-    Raises: ValueError when the range is empty, or reaches 0 where a logarithm is taken.
+    Raises: ValueError when the range is empty, shorter than 1e-20 or longer than 1e20, or reaches 0 where
+        a logarithm is taken without an ``epsilon``. TypeError for what is no pair of numbers.
 
     >>> print(coverage(TimestepFeatures(256), (0, 1)))
     nearly constant: 18 of 256 dims active, 1 component holds 99 % of the variance, ...
@@ -123,7 +125,7 @@ def calibrate(features: Features, t_range: Sequence[float], *, steps: int = 1000
     Args:
         features: ``TimestepFeatures``, ``GaussianFourierProjection`` or ``TimestepEmbedding``; it is
             not changed.
-        t_range: first and last time.
+        t_range: first and last time, as for ``coverage``.
         steps: how many steps of the range to tell apart.
 
     Raises: TypeError for another kind. ValueError as ``coverage``.
@@ -160,14 +162,27 @@ def _calibrated(features: Any, t_range: Sequence[float], steps: int) -> Any:
 
 def _range(features: object, t_range: Sequence[float]) -> tuple[float, float]:
     """First and last time, as the features count them."""
-    if len(t_range) != 2:
-        raise ValueError(f"t_range must be a first and a last time, got {t_range!r}")
-    first, last = t_range
+    rule = "t_range must be a first and a last time"
+    try:
+        first, last = t_range
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{rule}, got {t_range!r}") from None
     check_finite(**{"t_range[0]": first, "t_range[1]": last})
     if not first < last:
         raise ValueError(f"t_range must rise, got {t_range!r}")
-    if not getattr(features, "log", False):
-        return float(first), float(last)
+    low, high = _logarithms(features, t_range) if getattr(features, "log", False) else (first, last)
+    if not _SHORTEST <= float(high) - float(low) <= _LONGEST:
+        raise ValueError(f"t_range must be {_SHORTEST:g} to {_LONGEST:g} long, got {t_range!r}")
+    return float(low), float(high)
+
+
+def _logarithms(features: object, t_range: Sequence[float]) -> tuple[float, float]:
+    first, last = t_range
+    epsilon = getattr(features, "epsilon", None)
+    if epsilon is not None:
+        if last <= epsilon:
+            raise ValueError(f"t_range must end above epsilon={epsilon}, got {t_range!r}")
+        first = max(first, epsilon)
     if first <= 0:
         raise ValueError(f"t_range must begin above 0 for features of ln t, got {t_range!r}")
     return math.log(first), math.log(last)

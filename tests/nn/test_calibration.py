@@ -196,6 +196,11 @@ def test_only_the_features_of_an_embedding_of_time_are_looked_into():
         ((0, math.inf), ValueError, r"t_range\[1\] must be finite"),
         ((math.nan, 1), ValueError, r"t_range\[0\] must be finite"),
         (("0", 1), TypeError, r"t_range\[0\] must be a number, got '0'"),
+        (None, TypeError, "t_range must be a first and a last time, got None"),
+        (5, TypeError, "t_range must be a first and a last time, got 5"),
+        (math.nan, TypeError, "t_range must be a first and a last time, got nan"),
+        ((0, 1e-300), ValueError, r"t_range must be 1e-20 to 1e\+20 long, got \(0, 1e-300\)"),
+        ((-1e308, 1e308), ValueError, r"t_range must be 1e-20 to 1e\+20 long, got \(-1e\+308, 1e\+308\)"),
         ((0, 1, 2), ValueError, r"t_range must be a first and a last time, got \(0, 1, 2\)"),
     ],
 )
@@ -204,6 +209,22 @@ def test_bad_ranges(measure, t_range, error, text):
         measure(TimestepFeatures(8), t_range)
     with pytest.raises(ValueError, match=r"t_range must begin above 0 for features of ln t, got \(0, 1\)"):
         measure(GaussianFourierProjection(8, log=True), (0, 1))
+
+
+def test_a_range_of_a_logarithm_starts_at_epsilon():
+    features = GaussianFourierProjection(64, log=True, epsilon=0.01, seed=0)
+    for start in (0, -3.0, 0.001):
+        assert calibrate(features, (start, 80)).scale == calibrate(features, (0.01, 80)).scale
+        assert coverage(features, (start, 80)) == coverage(features, (0.01, 80))
+    assert calibrate(features, (0.5, 80)).scale != calibrate(features, (0.01, 80)).scale
+    with pytest.raises(ValueError, match=r"t_range must end above epsilon=0.01, got \(0, 0.01\)"):
+        coverage(features, (0, 0.01))
+
+
+@pytest.mark.parametrize("t_range", [(1e-20, 2e-20), (0, 1e20), (-1e20, 0)])
+@pytest.mark.parametrize("features", [TimestepFeatures(64), GaussianFourierProjection(64, seed=0)])
+def test_the_outermost_ranges_give_numbers(features, t_range):
+    assert coverage(calibrate(features, t_range), t_range).active_share > 0.9
 
 
 def test_bad_arguments():
