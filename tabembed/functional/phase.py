@@ -34,7 +34,8 @@ def turns(x: Tensor, frequencies: Tensor) -> Tensor:
 
     Whole turns are taken off the phases of float64 numbers and of integers before anything is
     rounded, so that they are right to float32's last digit up to 2⁵³; float32 numbers are
-    multiplied in float32, which sine and cosine take as it is.
+    multiplied in float32, which sine and cosine take as it is. From 1e300 on (a number, or its product
+    with a frequency; float32 from 3e38 on) the result is NaN.
 
     Args:
         x: numbers ``(*, 1)``, or ``(*, n_frequencies)``.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_last_dim, check_number_tensor, check_real
+from tabembed._checks import check_integer, check_last_dim, check_number_tensor, check_scale
 from tabembed.functional.phase import widened
 from tabembed.nn.draws import undrawn_linear
 
@@ -67,7 +67,7 @@ class AdaLayerNorm(nn.Module):
             AdaLayerNormZero and AdaLayerNormZeroSingle), ``"scale_shift_gate"`` or any other order of
             the three; without ``gate`` there is none: ``"shift_scale"`` (DiT's last layer),
             ``"scale_shift"`` (diffusers' AdaLayerNormContinuous).
-        eps: added to the variance.
+        eps: added to the variance, positive.
 
     Shape:
         - x: ``(*, L..., dim)``
@@ -88,7 +88,7 @@ class AdaLayerNorm(nn.Module):
         self, cond_dim: int, dim: int, *, chunk_order: str = "shift_scale_gate", eps: float = 1e-6
     ) -> None:
         check_integer(cond_dim=cond_dim, dim=dim)
-        check_real(eps=eps)
+        check_scale(eps=eps)
         chunks = str(chunk_order).split("_")
         if sorted(chunks) not in (["gate", "scale", "shift"], ["scale", "shift"]):
             rule = "chunk_order must name shift, scale and perhaps gate once each, joined by _"

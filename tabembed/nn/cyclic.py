@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_columns, check_integer, check_positive
+from tabembed._checks import check_bool, check_columns, check_integer, check_scale
 from tabembed.functional.clock import clock_of, on_the_wall
 from tabembed.functional.cyclic import calendar_period, calendar_turns, cycle_turns, harmonics
 from tabembed.functional.position import position as place_between
@@ -33,7 +33,7 @@ class CyclicEmbedding(WideModule):
         - output: ``(*, 2 · n_harmonics)``, in the module's dtype:
           ``[sin(2πx/p), cos(2πx/p), sin(4πx/p), cos(4πx/p), …]``
 
-    Raises: ValueError when the period is not positive and finite. TypeError for an ``x`` that is no number.
+    Raises: ValueError when the period is not from 1e-30 to 1e30. TypeError for an ``x`` that is no number.
 
     >>> CyclicEmbedding(24)(torch.tensor([0, 6, 30])).round(decimals=3)
     tensor([[0., 1.],
@@ -42,7 +42,7 @@ class CyclicEmbedding(WideModule):
     """
 
     def __init__(self, period: float, *, n_harmonics: int = 1) -> None:
-        check_positive(period=period)
+        check_scale(period=period)
         check_integer(n_harmonics=n_harmonics)
         super().__init__()
         self.period, self.n_harmonics = period, n_harmonics
@@ -86,6 +86,7 @@ class CyclicEmbedding(WideModule):
         """
         check_columns(columns, DatetimeColumn)
         check_integer(n_harmonics=n_harmonics)
+        check_bool(position=position)
         given = periods if isinstance(periods, Sequence) and not isinstance(periods, str) else (periods,)
         lengths = tuple(map(calendar_period, given))
         check_integer(n_periods=len(lengths))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_integer, check_positive, check_seed
+from tabembed._checks import check_bool, check_integer, check_scale, check_seed
 from tabembed.functional.cyclic import cycle_turns
 from tabembed.functional.phase import radians, turns, widened
 from tabembed.nn.draws import generator_of, normal_, uniform_
@@ -33,7 +33,8 @@ class FrequencyEmbedding(WideModule):
         - t: ``(*)`` integers or floats, or a number; NaN gives NaN
         - output: ``(*, embed_dim + 1)``, the trend first, in the module's dtype
 
-    Raises: ValueError for a period that is not positive. TypeError for a ``t`` that is no number.
+    Raises: ValueError for a period that is not from 1e-30 to 1e30. TypeError for a ``t`` that is no
+        number.
 
     Source: Kazemi et al. 2019, arXiv:1907.05321, equation 1.
 
@@ -53,7 +54,8 @@ class FrequencyEmbedding(WideModule):
         seed: int | None = None,
     ) -> None:
         check_integer(embed_dim=embed_dim)
-        check_positive(period=period)
+        check_bool(learnable=learnable, amplitudes=amplitudes)
+        check_scale(period=period)
         check_seed(seed)
         super().__init__()
         self.embed_dim, self.period, self.seed = embed_dim, period, seed

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import (
+    check_bool,
     check_choice,
     check_columns,
     check_integer,
-    check_positive,
+    check_scale,
     check_seed,
     is_concrete,
 )
@@ -55,7 +56,8 @@ class GaussianFourierProjection(WideModule):
 
     Shape:
         - t: ``(*)``, integers or floats of any width, or a number. A column ``(B, 1)`` counts as
-          ``(B,)``; every other shape is taken as it is: ``(B, 7)`` gives ``(B, 7, embed_dim)``
+          ``(B,)``; every other shape is taken as it is: ``(B, 7)`` gives ``(B, 7, embed_dim)``.
+          Phases that the precision cannot hold give NaN: 3e38 in float32, 1e300 in float64
         - output: ``(*, embed_dim)``, in the module's dtype; the same inside autocast
 
     Raises: ValueError for ``t ≤ 0`` with ``log`` and no ``epsilon``, as far as that can be seen without
@@ -87,6 +89,7 @@ class GaussianFourierProjection(WideModule):
         check_integer(2, embed_dim=embed_dim)
         check_seed(seed)
         check_projection(scale, log, epsilon, order)
+        check_bool(learnable=learnable)
         if embed_dim % 2:
             raise ValueError(f"embed_dim must be even, got {embed_dim}")
         super().__init__()
@@ -202,9 +205,10 @@ class GaussianFourierProjection(WideModule):
 
 def check_projection(scale: float, log: bool, epsilon: float | None, order: str) -> None:
     """Check what a projection and its scikit-learn skin have in common."""
-    check_positive(scale=scale)
+    check_scale(scale=scale)
+    check_bool(log=log)
     if epsilon is not None:
-        check_positive(epsilon=epsilon)
+        check_scale(epsilon=epsilon)
         if not log:
             raise ValueError(f"epsilon must be None when log=False, got {epsilon}")
     check_choice(ORDERS, order=order)

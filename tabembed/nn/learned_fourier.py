@@ -14,7 +14,7 @@ from tabembed._checks import (
     check_integer,
     check_last_dim,
     check_number_tensor,
-    check_positive,
+    check_scale,
     check_seed,
 )
 from tabembed.functional.phase import RADIAN, cos_sin, radians, widened, without_autocast
@@ -71,7 +71,7 @@ class LearnedFourierFeatures(WideModule):
         check_integer(in_features=in_features, out_features=out_features, n_frequencies=n_frequencies)
         if hidden_features is not None:
             check_integer(hidden_features=hidden_features)
-        check_positive(scale=scale)
+        check_scale(scale=scale)
         check_seed(seed)
         super().__init__()
         self.in_features, self.out_features, self.n_frequencies = in_features, out_features, n_frequencies

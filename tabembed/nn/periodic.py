@@ -14,7 +14,7 @@ from tabembed._checks import (
     check_choice,
     check_columns,
     check_integer,
-    check_positive,
+    check_scale,
     check_seed,
 )
 from tabembed.functional.periodic import periodic_code, shifted_code
@@ -108,7 +108,7 @@ class PeriodicEmbedding(WideModule):
         scale = kind.frequency_scale if frequency_scale is None else frequency_scale
         check_integer(n_features=n_features, n_frequencies=k)
         check_integer(2 if kind.shifted else 1, d_embedding=d)
-        check_positive(frequency_scale=scale)
+        check_scale(frequency_scale=scale)
         check_seed(seed)
         super().__init__()
         self.variant, self.kind, self.seed = variant, kind, seed

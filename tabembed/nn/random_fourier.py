@@ -17,6 +17,7 @@ from tabembed._checks import (
     check_last_dim,
     check_number_tensor,
     check_positive,
+    check_scale,
     check_seed,
     is_concrete,
 )
@@ -276,21 +277,24 @@ def count_frequencies(features: str, **width: Any) -> int:
 
 
 def check_lengthscale(lengthscale: Any, in_features: int) -> float | list[float]:
-    """One positive number, or a list of one per feature.
+    """One number from 1e-30 to 1e30, or a list of one per feature.
 
-    Raises: TypeError for another kind, ValueError for another length, and for what is not positive
-        and finite.
+    Raises: TypeError for another kind, ValueError for another length, and for what is out of range.
     """
-    plain = lengthscale.tolist() if hasattr(lengthscale, "tolist") else lengthscale
-    single = isinstance(plain, Real)
-    if not single and not isinstance(plain, (list, tuple)):
+    plain = _plain(lengthscale)
+    single = not isinstance(plain, list | tuple)
+    numbers = [plain] if single else [_plain(number) for number in plain]
+    if any(isinstance(number, bool) or not isinstance(number, Real) for number in numbers):
         raise TypeError(f"lengthscale must be a number, or one for each feature, got {lengthscale!r}")
-    numbers = [float(number) for number in ([plain] if single else plain)]
     if not single and len(numbers) != in_features:
         raise ValueError(f"lengthscale must have {in_features} numbers, one per feature, got {len(numbers)}")
     for number in numbers:
-        check_positive(lengthscale=number)
-    return numbers[0] if single else numbers
+        check_scale(lengthscale=number)
+    return float(numbers[0]) if single else [float(number) for number in numbers]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value  # arrays and tensors of any size
 
 
 def _is_wide(x: Tensor) -> bool:

@@ -13,19 +13,22 @@ from tabembed.functional.covariance import KERNELS
 SAMPLERS = ("auto", "iid", "orthogonal", "sobol")
 # Frequencies of a Matérn kernel of smoothness ν follow Student's t with 2ν degrees of freedom.
 _DEGREES = {"matern12": 1, "matern32": 3, "matern52": 5}
+_MOST = torch.quasirandom.SobolEngine.MAXDIM - 2  # one dimension for the heavy tail, one for the offsets
 _LAST_BIT = 2.0**-30  # of torch's Sobol points
 
 
 def choose_sampler(kernel: str, sampler: str, in_features: int, n_frequencies: int) -> str:
     """The sampler that is meant, ``"auto"`` replaced by what has the smallest error there.
 
-    Raises: ValueError for an unknown kernel or sampler, and for orthogonal frequencies of the L1
-        kernel, which is not the same in every direction.
+    Raises: ValueError for an unknown kernel or sampler, for orthogonal frequencies of the L1 kernel,
+        which is not the same in every direction, and for more features than Sobol sequences have.
     """
     check_choice(KERNELS, kernel=kernel)
     check_choice(SAMPLERS, sampler=sampler)
     if sampler == "orthogonal" and kernel == "laplacian":
         raise ValueError("sampler must be auto, iid or sobol for the laplacian kernel, got 'orthogonal'")
+    if sampler == "sobol" and in_features > _MOST:
+        raise ValueError(f"in_features must be at most {_MOST} for sampler='sobol', got {in_features}")
     if sampler != "auto":
         return sampler
     if in_features <= 12 and n_frequencies >= 32 * in_features:

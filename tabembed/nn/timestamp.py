@@ -13,7 +13,7 @@ from tabembed._checks import (
     check_finite,
     check_int64,
     check_integer,
-    check_positive,
+    check_scale,
     check_seed,
 )
 from tabembed.functional.position import since
@@ -47,7 +47,8 @@ class TimestampEmbedding(WideModule):
         - t: ``(*)`` integers or floats, or a number; float32 holds Unix seconds only to 128 s
         - output: ``(*, embed_dim)``, in the dtype of the weights
 
-    Raises: ValueError for a scale or span that is not positive. TypeError for a ``t`` that is no number.
+    Raises: ValueError for a scale or span that is not from 1e-30 to 1e30. TypeError for a ``t`` that is
+        no number.
 
     Source: Tancik et al. 2020, arXiv:2006.10739, equation 5; the network: Ho et al. 2020, arXiv:2006.11239.
 
@@ -67,7 +68,7 @@ class TimestampEmbedding(WideModule):
         seed: int | None = None,
     ) -> None:
         check_integer(embed_dim=embed_dim, n_frequencies=n_frequencies)
-        check_positive(scale=scale, span=span)
+        check_scale(scale=scale, span=span)
         check_finite(origin=origin)
         check_int64(origin=origin)
         check_seed(seed)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_choice, check_integer, check_positive, check_real
+from tabembed._checks import check_choice, check_integer, check_real, check_scale
 from tabembed.functional.phase import ORDERS
 from tabembed.functional.sinusoid import sinusoid
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
@@ -45,7 +45,8 @@ class TimestepFeatures(WideModule):
             1e-6 for float64 and integers up to 2·10⁹, where float32 is off by whole turns.
 
     Shape:
-        - t: ``(*)``, integers or floats of any width, or a number; a column ``(B, 1)`` counts as ``(B,)``
+        - t: ``(*)``, integers or floats of any width, or a number; a column ``(B, 1)`` counts as ``(B,)``.
+          Phases that the precision cannot hold give NaN: 3e38 in float32, 1e300 in float64
         - output: ``(*, dim)``, in the module's dtype; the same inside autocast
 
     Raises: ValueError for a half-precision ``t`` above 256 (see ``check_steps``).
@@ -70,7 +71,7 @@ class TimestepFeatures(WideModule):
         check_integer(2, dim=dim)
         check_choice(ORDERS, order=order)
         check_real(0.0, freq_shift=freq_shift)
-        check_positive(scale=scale)
+        check_scale(scale=scale)
         check_real(1.0, max_period=max_period)
         check_choice(PRECISIONS, precision=precision)
         if freq_shift >= dim // 2:

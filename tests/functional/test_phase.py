@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.phase import angles, cos_sin, radians, turns, widened
+from tabembed.functional.phase import angles, cos_sin, radians, turns, widened, without_autocast
 
 DRAW = torch.Generator().manual_seed(0)
 LARGE = torch.randint(-2 * 10**9, 2 * 10**9, (301,), generator=DRAW)
@@ -86,3 +86,17 @@ def test_angles_are_turns_in_radians(x, dtype):
     got, phases = angles(x[:, None], frequencies), radians(turns(x[:, None], frequencies))
     assert got.dtype == phases.dtype
     assert_close(got.cos(), phases.cos(), rtol=0, atol=1e-4 if x.dtype == torch.float32 else 0)
+
+
+def test_phases_are_numbers_as_far_as_promised():
+    wide = torch.tensor([[1e300], [-1e300]], dtype=torch.float64)
+    for frequencies in (torch.ones(1), torch.ones(1, dtype=torch.float64)):
+        assert turns(wide, frequencies).isfinite().all()
+    assert angles(torch.tensor([[1e38]]), torch.tensor([0.1])).cos().isfinite().all()
+
+
+def test_autocast_is_off_where_there_is_one():
+    for kind in ("cpu", "meta"):
+        with torch.autocast("cpu", torch.bfloat16), without_autocast(torch.device(kind)):
+            product = torch.ones(2, 2) @ torch.ones(2, 2)
+        assert product.dtype == (torch.float32 if kind == "cpu" else torch.bfloat16)

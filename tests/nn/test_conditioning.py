@@ -275,10 +275,13 @@ def test_bad_orders(order):
         AdaLayerNorm(3, 5, chunk_order=order)
 
 
-@pytest.mark.parametrize("eps", [-1.0, math.nan])
+@pytest.mark.parametrize("eps", [-1.0, 0.0, math.nan])
 def test_bad_eps(eps):
-    with pytest.raises(ValueError, match=f"eps must be finite and at least 0, got {eps}"):
+    with pytest.raises(ValueError, match=f"eps must be finite and positive, got {eps}"):
         AdaLayerNorm(3, 5, eps=eps)
+    with pytest.raises(ValueError, match=r"eps must be from 1e-30 to 1e\+30, got 1e-320"):
+        AdaLayerNorm(3, 5, eps=1e-320)
+    assert AdaLayerNorm(3, 5, eps=1e-30)(torch.ones(5), torch.ones(3))[0].isfinite().all()
 
 
 def test_bad_joint_layers():

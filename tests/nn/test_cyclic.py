@@ -96,6 +96,7 @@ def test_gradient_with_respect_to_numbers():
         ({"period": "day"}, TypeError, "period must be a number, got 'day'"),
         ({"period": True}, TypeError, "period must be a number, got True"),
         ({"n_harmonics": 0}, ValueError, "n_harmonics must be at least 1, got 0"),
+        ({"period": 1e-320}, ValueError, "period must be from 1e-30 to 1e\\+30, got 1e-320"),
     ],
 )
 def test_bad_arguments(arguments, error, text):
@@ -187,6 +188,7 @@ def test_zones_in_every_kind_of_graph():
         ({"periods": math.nan}, ValueError, "or seconds, got nan"),
         ({"periods": []}, ValueError, "n_periods must be at least 1, got 0"),
         ({"n_harmonics": 0}, ValueError, "n_harmonics must be at least 1, got 0"),
+        ({"position": "last"}, TypeError, "position must be True or False, got 'last'"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
     ],
 )

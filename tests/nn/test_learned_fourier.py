@@ -109,6 +109,7 @@ def test_the_seed_draws_every_part_apart():
         ({"out_features": 0}, ValueError, "out_features must be at least 1, got 0"),
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
         ({"hidden_features": 0}, ValueError, "hidden_features must be at least 1, got 0"),
+        ({"scale": 1e39}, ValueError, "scale must be from 1e-30 to 1e\\+30, got 1e\\+39"),
         ({"scale": 0.0}, ValueError, "scale must be finite and positive, got 0.0"),
         ({"scale": -1}, ValueError, "scale must be finite and positive, got -1"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),

@@ -133,6 +133,7 @@ def test_from_columns_passes_everything_on():
         ({"d_embedding": 0}, ValueError, "d_embedding must be at least 1, got 0"),
         ({"d_embedding": 1, "variant": "pbld"}, ValueError, "d_embedding must be at least 2, got 1"),
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
+        ({"frequency_scale": 1e39}, ValueError, "frequency_scale must be from 1e-30 to 1e\\+30, got 1e\\+39"),
         ({"frequency_scale": 0}, ValueError, "frequency_scale must be finite and positive, got 0"),
         ({"frequency_scale": math.nan}, ValueError, "frequency_scale must be finite and positive, got nan"),
         ({"frequency_scale": "1"}, TypeError, "frequency_scale must be a number, got '1'"),

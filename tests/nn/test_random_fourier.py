@@ -5,6 +5,7 @@ import math
 import pickle
 import re
 
+import numpy as np
 import pytest
 import torch
 import torchembed
@@ -264,6 +265,24 @@ def test_says_what_it_is():
             "lengthscale must be a number, or one for each feature, got 'wide'",
         ),
         ({"lengthscale": None}, TypeError, "lengthscale must be a number, or one for each feature, got None"),
+        ({"lengthscale": True}, TypeError, "lengthscale must be a number, or one for each feature, got True"),
+        (
+            {"lengthscale": ["1", "2", "3"]},
+            TypeError,
+            "lengthscale must be a number, or one for each feature, got ['1', '2', '3']",
+        ),
+        (
+            {"lengthscale": torch.ones(3, 1)},
+            TypeError,
+            "lengthscale must be a number, or one for each feature, got tensor([[1.],",
+        ),
+        ({"lengthscale": 1e-300}, ValueError, "lengthscale must be from 1e-30 to 1e+30, got 1e-300"),
+        ({"lengthscale": [1.0, 1.0, 1e31]}, ValueError, "lengthscale must be from 1e-30 to 1e+30, got 1e+31"),
+        (
+            {"in_features": 21_200, "sampler": "sobol"},
+            ValueError,
+            "in_features must be at most 21199 for sampler='sobol', got 21200",
+        ),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
     ],
 )
@@ -272,7 +291,17 @@ def test_bad_arguments(arguments, error, text):
         RandomFourierFeatures(**{"in_features": 3, "out_features": 8, **arguments})
 
 
-@pytest.mark.parametrize("lengthscale", [2, (1.0, 2.0, 3.0), torch.ones(3), torch.tensor(2.0)])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("lengthscale", [1e-30, 1e30])
+def test_the_outermost_lengthscales_give_numbers(kernel, lengthscale):
+    module = RandomFourierFeatures(3, 64, kernel=kernel, lengthscale=lengthscale, seed=0)
+    assert_close(module(X * lengthscale), RandomFourierFeatures(3, 64, kernel=kernel, seed=0)(X))
+
+
+@pytest.mark.parametrize(
+    "lengthscale",
+    [2, (1.0, 2.0, 3.0), torch.ones(3), torch.tensor(2.0), np.ones(3), np.float32(2), [np.float32(2)] * 3],
+)
 def test_lengthscales_of_every_kind(lengthscale):
     assert torch.isfinite(RandomFourierFeatures(3, 8, lengthscale=lengthscale, seed=0)(X)).all()
 

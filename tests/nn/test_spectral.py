@@ -136,6 +136,7 @@ def test_wide_rows_do_not_make_square_matrices():
         ("laplacian", 1, 32, "sobol"),
         ("laplacian", 1, 31, "iid"),
         ("laplacian", 13, 10_000, "iid"),
+        ("laplacian", 21_200, 32, "iid"),
     ],
 )
 def test_auto(kernel, in_features, n_frequencies, chosen):
@@ -143,6 +144,12 @@ def test_auto(kernel, in_features, n_frequencies, chosen):
     auto = spectral.draw_frequencies(kernel, "auto", in_features, n_frequencies, drawn())
     same = spectral.draw_frequencies(kernel, chosen, in_features, n_frequencies, drawn())
     assert torch.equal(auto[0], same[0])
+
+
+def test_sobol_has_as_many_dimensions_as_torch_knows():
+    assert spectral.draw_frequencies("rbf", "sobol", 21_199, 2, drawn())[0].shape == (21_199, 2)
+    with pytest.raises(ValueError, match="in_features must be at most 21199 for sampler='sobol', got 21200"):
+        spectral.draw_frequencies("rbf", "sobol", 21_200, 2, drawn())
 
 
 @pytest.mark.parametrize(("kernel", "sampler"), ALLOWED)

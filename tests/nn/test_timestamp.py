@@ -126,6 +126,7 @@ def test_columns_are_placed_in_their_own_fit():
     [
         ({"embed_dim": 0}, ValueError, "embed_dim must be at least 1, got 0"),
         ({"n_frequencies": 0}, ValueError, "n_frequencies must be at least 1, got 0"),
+        ({"span": 1e-320}, ValueError, "span must be from 1e-30 to 1e\\+30, got 1e-320"),
         ({"scale": 0.0}, ValueError, "scale must be finite and positive, got 0.0"),
         ({"scale": -1.0}, ValueError, "scale must be finite and positive, got -1.0"),
         ({"span": 0}, ValueError, "span must be finite and positive, got 0"),

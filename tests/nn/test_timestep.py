@@ -248,6 +248,7 @@ def test_the_width_of_features_has_one_name():
         ({"order": "cos"}, ValueError, "order must be one of sin_cos, cos_sin, got 'cos'"),
         ({"freq_shift": -1}, ValueError, "freq_shift must be finite and at least 0, got -1"),
         ({"dim": 2, "freq_shift": 1}, ValueError, "freq_shift must be below dim // 2 = 1, got 1"),
+        ({"scale": 1e39}, ValueError, "scale must be from 1e-30 to 1e\\+30, got 1e\\+39"),
         ({"scale": 0}, ValueError, "scale must be finite and positive, got 0"),
         ({"scale": math.inf}, ValueError, "scale must be finite and positive, got inf"),
         ({"max_period": 0.5}, ValueError, "max_period must be finite and at least 1, got 0.5"),
