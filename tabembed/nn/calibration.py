@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_finite, check_integer
+from tabembed._checks import check_finite, check_integer, check_scale
 from tabembed.nn.gaussian_fourier import GaussianFourierProjection
 from tabembed.nn.timestep import TimestepFeatures, check_features
 from tabembed.nn.timestep_embedding import TimestepEmbedding
@@ -190,6 +190,7 @@ def _logarithms(features: object, t_range: Sequence[float]) -> tuple[float, floa
 
 def _rescaled(projection: GaussianFourierProjection, scale: float) -> GaussianFourierProjection:
     """The same frequencies, at another scale."""
+    check_scale(scale=scale)
     twin = copy.deepcopy(projection)
     with torch.no_grad():
         twin.frequencies.mul_(scale / twin.scale)

@@ -35,7 +35,7 @@ def filled(values: Tensor, missing: Tensor | None, n_features: int) -> tuple[Ten
 
 
 def _signed(values: Tensor) -> Tensor:
-    """Floats as they are, integers as int64, or float64 where that may not hold them."""
+    """Floats, and integers as int64, or float64 where that may not hold them: what torch can fill."""
     if values.is_floating_point():
-        return values
+        return values.float() if values.dtype.itemsize == 1 else values
     return values.double() if values.dtype == torch.uint64 else values.long()

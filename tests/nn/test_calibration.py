@@ -232,6 +232,9 @@ def test_bad_arguments():
         coverage(TimestepFeatures(8), (0, 1), n=1)
     with pytest.raises(ValueError, match="steps must be at least 2, got 1"):
         calibrate(TimestepFeatures(8), (0, 1), steps=1)
+    for features in (TimestepFeatures(8), GaussianFourierProjection(8)):
+        with pytest.raises(ValueError, match=r"scale must be from 1e-30 to 1e\+30, got"):
+            calibrate(features, (0, 1), steps=10**80)
     text = "features must be TimestepFeatures or a GaussianFourierProjection, got Linear"
     with pytest.raises(TypeError, match=text):
         calibrate(torch.nn.Linear(8, 4), (0, 1))

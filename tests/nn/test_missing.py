@@ -34,9 +34,10 @@ def test_bad_tensors():
         (torch.uint16, torch.int64),
         (torch.int8, torch.int64),
         (torch.bfloat16, torch.bfloat16),
+        (torch.float8_e4m3fn, torch.float32),
     ],
 )
-def test_integers_stay_integers_where_int64_holds_them(dtype, found):
+def test_numbers_of_every_kind_are_filled(dtype, found):
     got, _ = filled(torch.tensor([3, 7], dtype=dtype), torch.tensor([True, False]), 2)
     assert got.dtype == found
     assert got.tolist() == [0, 7]
