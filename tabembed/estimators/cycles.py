@@ -29,14 +29,15 @@ class Cycles:
     Args:
         name: of the column.
         is_time: whether it holds dates or timestamps, else numbers.
-        has_zone: whether its timestamps have a time zone; ``None`` where the fit could not know.
+        zone: the time zone whose clock its timestamps are read from, ``""`` without one; ``None`` where
+            the fit could not know.
         periods: length of every cycle, in the column's unit, nanoseconds for times.
         labels: what the cycles are called; ``""`` for a number that has only one.
     """
 
     name: str
     is_time: bool
-    has_zone: bool | None
+    zone: str | None
     periods: tuple[Any, ...]
     labels: tuple[str, ...]
 
@@ -81,11 +82,16 @@ def _by_column(period: Any, frame: Frame) -> dict[str, Any]:
     """The periods that the argument gives, by the name of the column."""
     if isinstance(period, str) and period == "auto":
         return {}
-    if isinstance(period, Real | timedelta) and not isinstance(period, bool):
-        return dict.fromkeys(frame.names, period)
+    if isinstance(period, Real | str | timedelta) and not isinstance(period, bool):
+        for_times = not isinstance(period, Real)
+        fitting = [name for name, is_time in _times(frame).items() if is_time == for_times]
+        if not fitting:
+            rule = f"period must fit a column, and the table has no {'times' if for_times else 'numbers'}"
+            raise ValueError(f"{rule}, got {period!r}")
+        return dict.fromkeys(fitting, period)
     if not isinstance(period, Mapping):
-        kind = ValueError if isinstance(period, str) else TypeError
-        raise kind(f"period must be 'auto', a number, a timedelta or a dict of columns, got {period!r}")
+        rule = "period must be 'auto', a number, a timedelta, the name of a period or a dict of columns"
+        raise TypeError(f"{rule}, got {period!r}")
     given = {}
     for key, value in period.items():
         name = f"x{key}" if isinstance(key, int) and not frame.named else str(key)
@@ -93,6 +99,12 @@ def _by_column(period: Any, frame: Frame) -> dict[str, Any]:
             raise ValueError(f"period must name columns of the table, {list(frame.names)}, got {key!r}")
         given[name] = value
     return given
+
+
+def _times(frame: Frame) -> dict[str, bool]:
+    """Whether a column holds dates or timestamps, by its name."""
+    kinds = (_plain(frame.column(i).type) for i in range(len(frame.names)))
+    return {name: Datetime.accepts(kind) for name, kind in zip(frame.names, kinds, strict=True)}
 
 
 def _describe(name: str, array: pa.Array, given: dict[str, Any]) -> Cycles:
@@ -105,7 +117,7 @@ def _describe(name: str, array: pa.Array, given: dict[str, Any]) -> Cycles:
         raise TypeError(f"column {name!r}: must hold numbers, dates or timestamps, got {kind}")
     if name in given and not several:
         raise ValueError(f"column {name!r}: period must name one cycle or more, got {given[name]!r}")
-    zone = kind.tz is not None if pa.types.is_timestamp(kind) else None
+    zone = kind.tz or "" if pa.types.is_timestamp(kind) else None
     if is_time:
         several = several or (("week", "year") if pa.types.is_date(kind) else ("day", "week", "year"))
         periods = tuple(_named(name, p) for p in several)
@@ -169,11 +181,12 @@ def _wall(array: pa.Array, column: Cycles) -> np.ndarray:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_timestamp(array.type) and array.null_count < len(array):
-        zone = array.type.tz
-        if column.has_zone is not None and column.has_zone != (zone is not None):
-            ours, theirs = "a" if column.has_zone else "no", f"{zone!r}" if zone else "none"
+        zone = array.type.tz or ""
+        if column.zone is not None and bool(column.zone) != bool(zone):
+            ours, theirs = "a" if column.zone else "no", f"{zone!r}" if zone else "none"
             raise ValueError(
                 f"column {column.name!r}: must have {ours} time zone as in the fit, got {theirs}"
             )
-        array = array if zone is None else pc.local_timestamp(array)
+        if zone:  # the clock of the fit, whatever zone the same instants come in
+            array = pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, column.zone or zone)))
     return np.array(nanoseconds(array, column.name))

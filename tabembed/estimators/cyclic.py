@@ -21,8 +21,8 @@ class CyclicTransformer(TransformerMixin, BaseEstimator):
 
     Nothing is learned but what the columns are. Integers and times are reduced by the period before
     anything is rounded, so 31 days and 1.7·10⁹ seconds are exact. Times are read from the clock on
-    the wall: a column with a time zone in that zone (8:00 is 8:00 in summer and winter), one without
-    as it is. Days start at midnight, weeks on Monday; a year has 365.2425 days from 1970-01-01 on, so
+    the wall: a column with a time zone in the zone of the fit (8:00 is 8:00 in summer and winter), one
+    without as it is. Days start at midnight, weeks on Monday; a year has 365.2425 days from 1970-01-01 on, so
     that a date moves by at most a day from year to year.
 
     Args:
@@ -31,7 +31,8 @@ class CyclicTransformer(TransformerMixin, BaseEstimator):
             ``weekday``, ``day_of_week``, ``day``, ``day_of_year``, ``week``, ``month``, ``quarter``,
             ``angle``, ``degrees``, ``bearing``, ``radians`` and the like, never from its values; any
             other name is an error. A dict gives the period of some columns, and leaves the others to
-            ``"auto"``; a number or ``timedelta`` is that of every column. For numbers a period is a
+            ``"auto"``; a number is that of every column of numbers, a ``timedelta`` or a name of every
+            column of times, and the others are left to ``"auto"``. For numbers a period is a
             number in the column's unit; for times it is ``"minute"``, ``"hour"``, ``"day"``, ``"week"``,
             ``"year"``, a ``timedelta``, or seconds. In a dict it may also be a sequence of these.
         n_harmonics: sines and cosines of how many multiples of every phase.

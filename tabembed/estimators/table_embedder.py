@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -45,8 +46,10 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
             ``CyclicEmbedding``; ``None`` is ``TimeEmbedding.from_columns``, a straight line. The columns
             of the output are the same with any: the place between the earliest and the latest time.
         output: what ``transform`` and ``fit_transform`` return: ``"columns"``, the categorical
-            columns' vectors and the scaled numbers side by side; ``"row"``, the network's last
-            hidden layer; ``"both"``. Read when they are called: changing it needs no new fit.
+            columns' vectors and the scaled numbers side by side (themselves, whatever ``numeric`` and
+            ``time`` are: those shape the network and so the vectors beside them); ``"row"``, the
+            network's last hidden layer; ``"both"``. Read when they are called: changing it needs no
+            new fit.
         target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"auto"``: two distinct
             values are binary; text, booleans and integers of at most 50 distinct values are
             classes; the rest are numbers.
@@ -252,7 +255,8 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         classes = objective.classes is not None
         splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold else []
         architecture = self._architecture(objective.n_outputs)
-        initial = TableNetwork(encoder.schema_, **architecture, seed=seed)
+        schema = encoder.schema_
+        initial = TableNetwork(schema, **architecture, seed=seed)
         network, losses, out_of_fold_vectors = fit_with_folds(
             initial,
             batch,
@@ -268,6 +272,14 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         self.target_type_, self.classes_ = objective.target_type, objective.classes
         self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
         self._fingerprint = fingerprint(batch)
+        given = [name for name in MAKERS if getattr(self, name) is not None]
+        if given and self.output == "columns" and not (schema.categorical or schema.lists):
+            warnings.warn(
+                f"{' and '.join(given)} cannot change output='columns' of a table without categories: it is "
+                "the scaled numbers themselves. What the network makes of them is in output='row'",
+                UserWarning,
+                stacklevel=4,  # here, the wrapper of own_modes, fit
+            )
         return out_of_fold_vectors
 
     def _architecture(self, n_outputs: int) -> dict[str, Any]:

@@ -23,8 +23,8 @@ def test_types_and_names_tell_the_cycles():
     hour, when, zoned, born = find("auto", hour=[1], when=NOON[:1], zoned=ZONED[:1], born=[date(2024, 1, 1)])
     assert hour == Cycles("hour", False, None, (24,), ("",))
     year = round(365.2425 * DAY)
-    assert when == Cycles("when", True, False, (DAY, 7 * DAY, year), ("day", "week", "year"))
-    assert zoned == Cycles("zoned", True, True, (DAY, 7 * DAY, year), ("day", "week", "year"))
+    assert when == Cycles("when", True, "", (DAY, 7 * DAY, year), ("day", "week", "year"))
+    assert zoned == Cycles("zoned", True, "Asia/Tokyo", (DAY, 7 * DAY, year), ("day", "week", "year"))
     assert born == Cycles("born", True, None, (7 * DAY, year), ("week", "year"))
 
 
@@ -33,7 +33,7 @@ def test_what_is_given_counts_for_more():
     assert hour == Cycles("hour", False, None, (12,), ("",))
     assert tide == Cycles("tide", False, None, (12.42, 24), ("12.42", "24"))
     (when,) = find(timedelta(hours=6), when=NOON)
-    assert when == Cycles("when", True, False, (DAY // 4,), ("21600s",))
+    assert when == Cycles("when", True, "", (DAY // 4,), ("21600s",))
     assert [c.periods for c in find(5, a=[1], b=[2.0])] == [(5,), (5,)]
 
 

@@ -298,9 +298,9 @@ def test_in_a_pipeline_a_line_learns_the_hour():
 @pytest.mark.parametrize(
     ("period", "error", "text"),
     [
-        ("day", ValueError, "period must be 'auto', a number, a timedelta or a dict of columns, got 'day'"),
-        (None, TypeError, "period must be 'auto', a number, a timedelta or a dict of columns, got None"),
-        ([24], TypeError, r"period must be 'auto', a number, a timedelta or a dict of columns, got \[24\]"),
+        ("month", ValueError, "column 'when': "),
+        (None, TypeError, "period must be 'auto', a number, a timedelta, the name of a period or a dict"),
+        ([24], TypeError, r"the name of a period or a dict of columns, got \[24\]"),
         (
             {"hours": 24},
             ValueError,
@@ -386,3 +386,27 @@ def test_bad_harmonics_and_names():
     transformer = CyclicTransformer().fit({"hour": [1]})
     with pytest.raises(ValueError, match=r"input_features is not equal to feature_names_in_, got \['day'\]"):
         transformer.get_feature_names_out(["day"])
+
+
+def test_the_clock_is_that_of_the_fit_whatever_zone_the_instants_come_in():
+    when = pd.Series(pd.date_range("2024-01-01", periods=400, freq="37h", tz="America/New_York"))
+    cyclic = CyclicTransformer("day").fit(pd.DataFrame({"when": when}))
+    expected = cyclic.transform(pd.DataFrame({"when": when}))
+    for zone in ("UTC", "Asia/Kathmandu"):
+        other = pd.DataFrame({"when": when.dt.tz_convert(zone)})
+        assert np.array_equal(cyclic.transform(other), expected)
+        assert not np.array_equal(CyclicTransformer("day").fit_transform(other), expected)
+
+
+def test_a_number_is_for_numbers_and_a_name_or_timedelta_for_times():
+    X = pd.DataFrame({"hour": [0, 6], "when": pd.to_datetime(["2024-03-04", "2024-03-05"])})
+    assert CyclicTransformer(12).fit(X).periods_["hour"] == {"hour": 12}
+    assert list(CyclicTransformer(12).fit(X).periods_["when"]) == ["day", "week", "year"]
+    for period in ("day", timedelta(1)):
+        fitted = CyclicTransformer(period).fit(X)
+        assert fitted.periods_["hour"] == {"hour": 24}
+        assert list(fitted.periods_["when"].values()) == [86_400]
+    with pytest.raises(ValueError, match="period must fit a column, and the table has no numbers, got 24"):
+        CyclicTransformer(24).fit(X[["when"]])
+    with pytest.raises(ValueError, match="period must fit a column, and the table has no times, got 'day'"):
+        CyclicTransformer("day").fit(X[["hour"]])

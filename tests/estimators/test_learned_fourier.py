@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -278,3 +279,30 @@ def test_bad_tables(table, fitted):
 def test_verbose_shows_a_bar(table, capsys):
     small(verbose=1).fit_transform(*table)
     assert "fold 2 of 2" in capsys.readouterr().out
+
+
+def ripples(n_rows, speed):
+    X = np.random.RandomState(0).uniform(-3, 3, (n_rows, 2))
+    return X, np.sin(speed * X[:, 0]) * np.cos(2 * X[:, 1])
+
+
+def test_auto_takes_a_larger_scale_where_it_must():
+    slow, fast = (LearnedFourierTransformer(random_state=0).fit(*ripples(600, speed)) for speed in (0.5, 5))
+    assert slow.to_module().scale < fast.to_module().scale
+    assert min(fast.validation_losses_) < 0.3 * fast.validation_losses_[0]
+    unheld = LearnedFourierTransformer(validation_fraction=0.0, max_iter=1, random_state=0).fit(
+        *ripples(90, 5)
+    )
+    assert unheld.to_module().scale == pytest.approx(1 / (2 * np.pi * 2**0.5))
+
+
+def test_a_fit_that_learned_nothing_says_so():
+    X, _ = ripples(600, 1)
+    noise = np.random.RandomState(1).randn(600)
+    text = "has hardly learned anything: the loss on held-out rows went from .* from scale=0.11"
+    with pytest.warns(ConvergenceWarning, match=text) as caught:
+        LearnedFourierTransformer(random_state=0).fit(X, noise)
+    assert [w.filename for w in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LearnedFourierTransformer(random_state=0).fit(*ripples(600, 5))

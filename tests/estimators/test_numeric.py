@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from functools import partial
 
 import numpy as np
@@ -151,3 +152,16 @@ def test_the_state_of_a_tree_embedder_survives_pickle(table):
     assert np.array_equal(again.transform(X), embedder.transform(X))
     quantile = embedder_of("quantile-B", max_iter=1).fit(X, y).network_.embedding.numeric.edges
     assert not torch.equal(edges, quantile)
+
+
+def test_a_module_that_cannot_show_is_said():
+    X, y = pd.DataFrame({"a": np.arange(40.0)}), np.arange(40) % 7 * 1.0
+    text = "numeric cannot change output='columns' of a table without categories"
+    with pytest.warns(UserWarning, match=text) as caught:
+        TableEmbedder(numeric=modules.PeriodicEmbedding, max_iter=1, random_state=0).fit(X, y)
+    assert [w.filename for w in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEmbedder(numeric=modules.PeriodicEmbedding, output="row", max_iter=1, random_state=0).fit(X, y)
+        TableEmbedder(max_iter=1, random_state=0).fit(X, y)
+        TableEmbedder(numeric=modules.PeriodicEmbedding, max_iter=1, random_state=0).fit(X.assign(b="x"), y)
