@@ -31,6 +31,7 @@ _HOMES = {
     "TimestampEmbedding": "tabembed.nn",
     "FrequencyEmbedding": "tabembed.nn",
     "TableEmbedding": "tabembed.nn",
+    "TimeEmbedding": "tabembed.nn",
     "TimestepFeatures": "tabembed.nn",
     "TimestepEmbedding": "tabembed.nn",
     "FiLM": "tabembed.nn",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from tabembed.nn import PiecewiseLinearEmbedding as PiecewiseLinearEmbedding
     from tabembed.nn import RandomFourierFeatures as RandomFourierFeatures
     from tabembed.nn import TableEmbedding as TableEmbedding
+    from tabembed.nn import TimeEmbedding as TimeEmbedding
     from tabembed.nn import TimestampEmbedding as TimestampEmbedding
     from tabembed.nn import TimestepEmbedding as TimestepEmbedding
     from tabembed.nn import TimestepFeatures as TimestepFeatures

@@ -72,7 +72,8 @@ def coverage(
     """Measure how much an embedding of time moves over the range in use.
 
     Args:
-        features: anything that maps times ``(n,)`` to ``(n, dim)``.
+        features: anything that maps times ``(n,)`` to ``(n, dim)``; of a ``TimestepEmbedding`` its
+            features are measured: what they do not tell apart, no network behind them can.
         t_range: first and last time; features of ln t with an ``epsilon`` begin there at the earliest.
         n: number of times, evenly spaced; evenly in ln t when the features take the logarithm.
 
@@ -90,7 +91,7 @@ def coverage(
     times = torch.linspace(low, high, n, dtype=torch.float64)
     times = times.exp().clamp(*map(float, t_range)) if getattr(inner, "log", False) else times
     with torch.no_grad():
-        codes = features(times.to(_device(features))).double().cpu()
+        codes = inner(times.to(_device(features))).double().cpu()
     variances = torch.linalg.svdvals(codes - codes.mean(0)).square()
     below = variances.cumsum(0) < 0.99 * variances.sum()
     unit = nn.functional.normalize(codes, dim=-1)

@@ -125,9 +125,10 @@ class PiecewiseLinearEmbedding(WideModule):
             n_bins: number of bins of a column at most. A schema knows about a thousand points of a column:
                 beyond that there are no more edges to be had from it, and bins stay unused.
             bins: ``"quantile"``: each holds about equally many rows, as ``quantile_edges`` has it.
-                ``"tree"``: these at first, until ``adapt`` finds the edges that part the target.
-                ``TableEmbedder`` calls it before every training; in a loop of your own, call it, or
-                nothing changes.
+                ``"tree"``: these at first, until a training finds the edges that part its target, as
+                ``TableEmbedder`` does. In a loop of your own find them before the first step:
+                ``module.set_edges(tree_edges(values, target, module.n_bins, classes=..., missing=...))``
+                with ``tabembed.tree_edges`` and training rows alone.
             version: as in the constructor.
             activation: as in the constructor.
             extrapolation: as in the constructor.
@@ -176,7 +177,7 @@ class PiecewiseLinearEmbedding(WideModule):
         with torch.no_grad():
             self.edges.copy_(self._first_edges)
 
-    def adapt(self, values: Tensor, missing: Tensor, tree_edges: TreeEdges) -> None:
+    def adapt(self, values: Tensor, missing: Tensor, find_edges: TreeEdges) -> None:
         """Fit the edges to the rows of a training, if they are to come from trees.
 
         Whoever trains calls this once before the first step, with the training rows and nothing else.
@@ -184,10 +185,10 @@ class PiecewiseLinearEmbedding(WideModule):
         Args:
             values: numbers ``(n_rows, n_features)``.
             missing: where they are missing, bool.
-            tree_edges: finds edges for (values, missing, n_bins) that part the rows by their target.
+            find_edges: finds edges for (values, missing, n_bins) that part the rows by their target.
         """
         if self.bins == "tree":
-            self.set_edges(tree_edges(values, missing, self.n_bins))
+            self.set_edges(find_edges(values, missing, self.n_bins))
 
     def forward(self, values: Tensor, missing: Tensor | None = None) -> Tensor:
         """Vectors of the numbers."""

@@ -76,6 +76,10 @@ class TableEmbedding(nn.Module):
         unknown_dropout: float = 0.0,
         seed: int | None = None,
     ) -> None:
+        if not isinstance(schema, TableSchema):
+            raise TypeError(
+                f"schema must be the schema_ of a fitted TableEncoder, got {type(schema).__name__}"
+            )
         check_integer(n_columns=len(schema.columns))
         check_probability(dropout=dropout, unknown_dropout=unknown_dropout)
         check_seed(seed)
@@ -223,13 +227,22 @@ def given(argument: Any, name: str, column: str) -> Any:
 def made(name: str, maker: Any, default: type, columns: Any, seed: int | None) -> nn.Module:
     """The module of some columns: what a maker, an argument of this name, makes of them.
 
-    Raises: TypeError when it can make none.
+    Raises: TypeError when it can make none, and for a keyword of a partial that the maker does not take.
     """
     maker = default if maker is None else maker
-    make = getattr(maker, "from_columns", None) if isinstance(maker, type) else maker
+    keywords = getattr(maker, "keywords", {})
+    inner = getattr(maker, "func", maker)
+    make = getattr(inner, "from_columns", None) if isinstance(inner, type) else inner
     if not callable(make) or isinstance(make, nn.Module):
-        got = maker.__name__ if isinstance(maker, type) else repr(maker)
-        raise TypeError(f"{name} must be a function of columns, or a class with from_columns, got {got}")
-    given_seed = getattr(make, "keywords", {}).get("seed")  # of a partial
-    takes_seed = "seed" in inspect.signature(make).parameters and given_seed is None
-    return make(columns, seed=seed) if takes_seed else make(columns)
+        got = inner.__name__ if isinstance(inner, type) else repr(inner)
+        rule = f"{name} must be a function of columns, or a class with from_columns"
+        fix = "a module with settings is functools.partial(PeriodicEmbedding, variant='pbld')"
+        raise TypeError(f"{rule}, got {got}; {fix}")
+    takes = inspect.signature(make).parameters
+    unknown = set(keywords) - set(takes)
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        rule = f"{name} must be made with arguments of {make.__qualname__}, {', '.join(list(takes)[1:])}"
+        raise TypeError(f"{rule}; got {', '.join(sorted(unknown))}")
+    if "seed" in takes and keywords.get("seed") is None:
+        keywords = {**keywords, "seed": seed}
+    return make(columns, *getattr(maker, "args", ()), **keywords)

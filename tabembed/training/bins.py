@@ -88,8 +88,8 @@ def tree_edges(
 def adapt_bins(network: Network, batch: TableBatch, target: Tensor, objective: Objective) -> None:
     """Let the module of the continuous columns fit itself to the rows of a training.
 
-    A module that wants to has a method ``adapt(values, missing, tree_edges)``, which is called once,
-    before the first step; ``tree_edges(values, missing, n_bins)`` finds edges that part these rows by
+    A module that wants to has a method ``adapt(values, missing, find_edges)``, which is called once,
+    before the first step; ``find_edges(values, missing, n_bins)`` finds edges that part these rows by
     their target. Nothing else that depends on the target reaches the module.
 
     Args:

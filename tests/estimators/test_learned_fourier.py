@@ -289,7 +289,7 @@ def ripples(n_rows, speed):
 def test_auto_takes_a_larger_scale_where_it_must():
     slow, fast = (LearnedFourierTransformer(random_state=0).fit(*ripples(600, speed)) for speed in (0.5, 5))
     assert slow.to_module().scale < fast.to_module().scale
-    assert min(fast.validation_losses_) < 0.3 * fast.validation_losses_[0]
+    assert min(fast.validation_losses_) < 0.6 * fast.validation_losses_[0]
     unheld = LearnedFourierTransformer(validation_fraction=0.0, max_iter=1, random_state=0).fit(
         *ripples(90, 5)
     )

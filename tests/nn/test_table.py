@@ -226,6 +226,28 @@ def test_what_cannot_make_a_module(argument, maker, got):
         TableEmbedding(SCHEMA, **{argument: maker})
 
 
+def test_a_partial_of_a_class_is_one_of_its_from_columns():
+    net = TableEmbedding(SCHEMA, numeric=partial(PeriodicEmbedding, variant="pbld"), seed=0)
+    same = TableEmbedding(SCHEMA, numeric=partial(PeriodicEmbedding.from_columns, variant="pbld"), seed=0)
+    assert net.numeric.variant == "pbld"
+    assert same_weights(net, same)
+
+
+@pytest.mark.parametrize("kind", [PeriodicEmbedding, PeriodicEmbedding.from_columns])
+def test_a_keyword_that_a_maker_does_not_take(kind):
+    text = (
+        "numeric must be made with arguments of PeriodicEmbedding.from_columns, d_embedding, variant, "
+        "n_frequencies, frequency_scale, seed; got varaint"
+    )
+    with pytest.raises(TypeError, match=text):
+        TableEmbedding(SCHEMA, numeric=partial(kind, varaint="plr"))
+
+
+def test_an_encoder_is_no_schema():
+    with pytest.raises(TypeError, match="schema must be the schema_ of a fitted TableEncoder, got str"):
+        TableEmbedding("encoder")
+
+
 def test_numeric_is_not_asked_without_continuous_columns():
     TableEmbedding(schema_of(3), numeric=lambda columns: pytest.fail("asked for no columns"))
 
