@@ -13,6 +13,8 @@ _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 def from_rbf_sampler(cls: Any, sampler: RBFSampler) -> Any:
     """A fitted transformer of class ``cls`` that gives the features of a fitted ``RBFSampler``."""
+    if not isinstance(sampler, RBFSampler):
+        raise TypeError(f"sampler must be an RBFSampler, got {type(sampler).__name__}")
     check_is_fitted(sampler)
     lengthscale = (2 * float(sampler._gamma)) ** -0.5
     transformer = cls(

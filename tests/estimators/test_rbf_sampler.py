@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import make_pipeline
 
 from tabembed import RandomFourierTransformer
 
@@ -71,3 +72,8 @@ def test_both_ways_need_a_fit():
         RandomFourierTransformer.from_rbf_sampler(RBFSampler())
     with pytest.raises(NotFittedError):
         RandomFourierTransformer(features="cos").to_rbf_sampler()
+
+
+def test_what_is_no_sampler():
+    with pytest.raises(TypeError, match="sampler must be an RBFSampler, got Pipeline"):
+        RandomFourierTransformer.from_rbf_sampler(make_pipeline(RBFSampler()))
