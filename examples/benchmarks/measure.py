@@ -16,13 +16,23 @@ from rich.table import Table
 FOLDER = Path("build/bench")
 
 
-def alternate(functions: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of every function; they take turns, so that a slow moment hits all of them."""
+def alternate(
+    functions: Mapping[str, Callable[[], Any]], repeats: int, pause: float = 0.0
+) -> dict[str, float]:
+    """Median seconds of every function; they take turns, so that a slow moment hits all of them.
+
+    Args:
+        functions: what to time, by name.
+        repeats: how often each is timed.
+        pause: seconds before each timing. Threads of one library (OpenBLAS's) spin for a while after
+            their work and would take a core from the next one.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()
     for _ in range(repeats):
         for name, function in functions.items():
+            time.sleep(pause)
             start = time.perf_counter()
             function()
             seconds[name].append(time.perf_counter() - start)

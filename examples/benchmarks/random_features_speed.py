@@ -26,7 +26,7 @@ def row(features: str, dtype: type) -> dict[str, Any]:
     if ours.transform(rows[:1]).dtype != theirs.transform(rows[:1]).dtype:
         raise RuntimeError("the two must give the same dtype to be compared")
     seconds = alternate(
-        {"ours": lambda: ours.transform(rows), "theirs": lambda: theirs.transform(rows)}, repeats=9
+        {"ours": lambda: ours.transform(rows), "theirs": lambda: theirs.transform(rows)}, repeats=9, pause=0.1
     )
     share = seconds["ours"] / seconds["theirs"]
     return {
