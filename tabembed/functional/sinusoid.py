@@ -79,7 +79,8 @@ def sinusoid(
     if exact:
         angle = angles(times.double().unsqueeze(-1), frequencies * (scale / (2 * math.pi))).to(dtype)
     else:
-        angle = times.to(dtype).unsqueeze(-1) * frequencies
+        times = times.to(dtype) if times.is_floating_point() else times  # integers are cast by the product
+        angle = times.unsqueeze(-1) * frequencies
         angle = angle if scale == 1.0 else angle * scale
     halves = cos_sin(angle, order)
     return halves if dim % 2 == 0 else torch.nn.functional.pad(halves, (0, 1))

@@ -79,7 +79,13 @@ class TimestepFeatures(WideModule):
         super().__init__()
         self.dim, self.order, self.freq_shift, self.scale = dim, order, float(freq_shift), float(scale)
         self.max_period, self.precision = float(max_period), precision
-        self._exact = precision == "exact"
+        self._ladder: dict[str, Any] = {
+            "order": order,
+            "freq_shift": self.freq_shift,
+            "scale": self.scale,
+            "max_period": self.max_period,
+            "exact": precision == "exact",
+        }
 
     @classmethod
     def from_preset(
@@ -120,12 +126,11 @@ class TimestepFeatures(WideModule):
 
     def forward(self, t: Tensor | float) -> Tensor:
         """Features of the times."""
+        follows = self._follows_dtype
         check_steps(t, self.scale)
-        times = as_times(t, self._follows_dtype.device)
-        wide = torch.promote_types(self.dtype, torch.float32)
-        ladder: dict[str, Any] = {"freq_shift": self.freq_shift, "max_period": self.max_period}
-        own: dict[str, Any] = {**ladder, "order": self.order, "scale": self.scale, "exact": self._exact}
-        return sinusoid(times, self.dim, **own, dtype=wide).to(self.dtype)
+        times = as_times(t, follows.device)
+        wide = torch.float64 if follows.dtype == torch.float64 else torch.float32
+        return sinusoid(times, self.dim, **self._ladder, dtype=wide).to(follows.dtype)
 
     def extra_repr(self) -> str:
         """Arguments."""
