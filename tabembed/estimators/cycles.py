@@ -112,12 +112,15 @@ def _describe(name: str, array: pa.Array, given: dict[str, Any]) -> Cycles:
     kind = _plain(array.type)
     several = given.get(name, ())
     several = several if isinstance(several, Sequence) and not isinstance(several, str) else (several,)
-    is_time = Datetime.accepts(kind) or (pa.types.is_null(kind) and any(isinstance(p, str) for p in several))
+    is_time = Datetime.accepts(kind) or (
+        pa.types.is_null(kind) and any(isinstance(p, str | timedelta) for p in several)
+    )
     if not (is_time or _is_number(kind)):
         raise TypeError(f"column {name!r}: must hold numbers, dates or timestamps, got {kind}")
     if name in given and not several:
         raise ValueError(f"column {name!r}: period must name one cycle or more, got {given[name]!r}")
-    zone = kind.tz or "" if pa.types.is_timestamp(kind) else None
+    known = pa.types.is_timestamp(kind) and array.null_count < len(array)
+    zone = kind.tz or "" if known else None
     if is_time:
         several = several or (("week", "year") if pa.types.is_date(kind) else ("day", "week", "year"))
         periods = tuple(_named(name, p) for p in several)
@@ -188,5 +191,11 @@ def _wall(array: pa.Array, column: Cycles) -> np.ndarray:
                 f"column {column.name!r}: must have {ours} time zone as in the fit, got {theirs}"
             )
         if zone:  # the clock of the fit, whatever zone the same instants come in
-            array = pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, column.zone or zone)))
+            try:
+                array = pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, column.zone or zone)))
+            except pa.ArrowInvalid:
+                got = column.zone or zone
+                raise ValueError(
+                    f"column {column.name!r}: must have a known time zone, got {got!r}"
+                ) from None
     return np.array(nanoseconds(array, column.name))

@@ -275,8 +275,10 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if self.scale != "auto":
             raise ValueError(f"scale must be 'auto' or a number, got {self.scale!r}")
         scales = [factor * RADIAN / n_features**0.5 for factor in _FACTORS]
+        if not self.validation_fraction:
+            return scales[0]
         best, lowest = scales[0], loss_of(scales[0])
-        for scale in scales[1:] if self.validation_fraction else []:
+        for scale in scales[1:]:
             if (loss := loss_of(scale)) < _BETTER * lowest:
                 best, lowest = scale, loss
         return best

@@ -58,4 +58,6 @@ class Moments:
     def lengthscale(self, n_features: int) -> float:
         """ℓ = √(d · variance / 2): scikit-learn's gamma = "scale" as 1/(2ℓ²); 1 where nothing varies."""
         variance = self.squares / self.count
-        return float(np.sqrt(n_features * variance / 2)) or 1.0
+        if variance <= (4 * np.finfo(np.float64).eps * self.mean) ** 2:  # rounding alone
+            return 1.0
+        return float(np.sqrt(n_features * variance / 2))

@@ -31,7 +31,8 @@ def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = Non
         - output: ``(n_edges,)``, rising, 1 to ``n_bins + 1`` of them, the first the smallest value and
           the last the largest
 
-    Raises: ValueError when there is no value, or one that is not finite.
+    Raises: ValueError when there is no value, or one that is not finite, or for counts that are not one
+        integer a value or negative.
     Source: Gorishniy et al. 2022, arXiv:2203.05556, section 3.2.1. NOTE[DIFF]: there quantiles that fall
         together are lost.
 
@@ -47,7 +48,7 @@ def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = Non
         got = values[~values.isfinite()].flatten()[0].item()
         raise ValueError(f"values must be finite, got {got}")
     distinct, inverse = widened(values.detach()).flatten().unique(return_inverse=True)
-    rows = torch.ones_like(inverse) if counts is None else counts.flatten().to(inverse)
+    rows = torch.ones_like(inverse) if counts is None else _counts(counts, values)
     rows = torch.zeros_like(distinct, dtype=torch.int64).index_add_(0, inverse, rows).clamp_min(1)
     if len(distinct) <= n_bins + 1:
         return distinct
@@ -57,6 +58,16 @@ def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = Non
         most = max(1, most * 4 // 5)
         edges = _quantiles(distinct, rows.clamp_max(most), n_bins)
     return edges
+
+
+def _counts(counts: Tensor, values: Tensor) -> Tensor:
+    """Rows that every value stands for, as int64."""
+    counts = counts if isinstance(counts, Tensor) else torch.as_tensor(counts, device="cpu")
+    if counts.numel() != values.numel():
+        raise ValueError(f"counts must be one for each of {values.numel()} values, got {counts.numel()}")
+    if counts.is_floating_point() or bool((counts < 0).any()):
+        raise ValueError(f"counts must be integers of at least 0, got {counts.flatten()[:5].tolist()}")
+    return counts.flatten().to(torch.int64)
 
 
 def _quantiles(distinct: Tensor, rows: Tensor, n_bins: int) -> Tensor:

@@ -40,7 +40,7 @@ class Dropout(nn.Module):
             return nn.functional.dropout(x, self.p, self.training)
         if not self.training or self.p == 0:
             return x
-        keep = torch.empty_like(x).bernoulli_(1 - self.p, generator=self.generator)
+        keep = torch.empty_like(x, dtype=torch.float32).bernoulli_(1 - self.p, generator=self.generator)
         return x * keep / (1 - self.p)
 
     def extra_repr(self) -> str:
@@ -75,7 +75,9 @@ class UnknownDropout(nn.Module):
         """Replace some of the known ids."""
         if not self.training or self.p == 0:
             return ids
-        drawn = torch.rand(ids.shape, generator=self.generator, device=ids.device) < self.p
+        drawn = (
+            torch.rand(ids.shape, generator=self.generator, device=ids.device, dtype=torch.float32) < self.p
+        )
         ids = ids.long()  # torch compares no wide unsigned integers
         return ids.masked_fill(drawn & (ids >= FIRST_KNOWN), UNKNOWN)
 

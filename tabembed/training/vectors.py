@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from tabembed._checks import check_choice
 from tabembed.batch import TableBatch
@@ -43,15 +45,33 @@ def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray
     return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
 
 
+class _InFloat64(nn.Module):
+    """A module of numbers or times in float64: in float32 a matrix product rounds a row otherwise when
+    other rows stand beside it."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module, self.d_embedding = copy.deepcopy(module).double(), module.d_embedding
+
+    def forward(self, x: Tensor, *others: Any) -> Tensor:
+        """What the module makes of the same in float64."""
+        return self.module(x.double() if x.is_floating_point() else x, *others)
+
+
 def _in_float64(network: TableNetwork) -> TableNetwork:
     """The same network, its numbers and times embedded in float64; all else is shared.
 
-    In float32 a matrix product rounds a row otherwise when other rows stand beside it.
+    A module that is not made of tabembed's and PyTorch's may not take float64: it is left as it is.
     """
     twin, embedding = copy.copy(network), copy.copy(network.embedding)
     twin._modules, embedding._modules = network._modules.copy(), embedding._modules.copy()
     for name in ("numeric", "time"):
         module = getattr(embedding, name)
-        setattr(embedding, name, module if module is None else copy.deepcopy(module).double())
+        if module is not None and all(_known(part) for part in module.modules()):
+            setattr(embedding, name, _InFloat64(module))
     twin.embedding = embedding
     return twin
+
+
+def _known(module: nn.Module) -> bool:
+    return type(module).__module__.partition(".")[0] in ("tabembed", "torch")

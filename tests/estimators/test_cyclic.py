@@ -410,3 +410,20 @@ def test_a_number_is_for_numbers_and_a_name_or_timedelta_for_times():
         CyclicTransformer(24).fit(X[["when"]])
     with pytest.raises(ValueError, match="period must fit a column, and the table has no times, got 'day'"):
         CyclicTransformer("day").fit(X[["hour"]])
+
+
+def test_a_column_of_nothing_in_the_fit_leaves_kind_and_zone_open():
+    zoned = pd.DataFrame({"when": pd.date_range("2024-01-01 06:00", periods=2, tz="Asia/Tokyo")})
+    nothing = pd.DataFrame({"when": pd.to_datetime([None, None])})
+    for period in ("day", {"when": timedelta(days=1)}):
+        out = CyclicTransformer(period).fit(nothing).transform(zoned)
+        np.testing.assert_allclose(out, [[1, 0], [1, 0]], atol=1e-6)
+    untyped = CyclicTransformer({"when": timedelta(days=1)}).fit({"when": [None, None]})
+    np.testing.assert_allclose(untyped.transform(zoned), [[1, 0], [1, 0]], atol=1e-6)
+
+
+def test_an_unknown_zone_names_the_column():
+    array = pa.array([0, 1], pa.timestamp("us", "Mars/Olympus"))
+    cyclic = CyclicTransformer("day").fit(pa.table({"when": array}))
+    with pytest.raises(ValueError, match="column 'when': must have a known time zone, got 'Mars/Olympus'"):
+        cyclic.transform(pa.table({"when": array}))

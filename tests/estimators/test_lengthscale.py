@@ -80,3 +80,8 @@ def test_moments_of_numbers_far_from_zero():
     for part in np.array_split(rows, 7):
         moments = moments.add(part)
     assert moments.squares / moments.count == pytest.approx(X.var(), rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e5 + 0.1, 0.0])
+def test_what_varies_by_rounding_alone_does_not_vary(value):
+    assert Moments().add(np.full((1000, 3), value)).lengthscale(3) == 1

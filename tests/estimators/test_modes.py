@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -18,6 +19,7 @@ from tabembed.nn import (
     CyclicEmbedding,
     GaussianFourierProjection,
     LearnedFourierFeatures,
+    PerColumn,
     PeriodicEmbedding,
     PiecewiseLinearEmbedding,
     RandomFourierFeatures,
@@ -91,3 +93,47 @@ def test_distances_that_cannot_be_worked_with_are_refused(lengthscale, factor):
 def test_spreads_that_float32_cannot_hold_are_refused(factor):
     with pytest.raises(ValueError, match="X must have standard deviations between 1e-30 and 1e30, got"):
         LearnedFourierTransformer(2).fit(X * factor, Y)
+
+
+class Foreign(torch.nn.Module):
+    """A module of somebody else's, in float32 alone."""
+
+    d_embedding = 2
+
+    def __init__(self, columns):
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 2)
+
+    def forward(self, x, missing=None):
+        x = (x / 1e18 if missing is None else x.masked_fill(missing, 0)).float()
+        return self.linear(x.unsqueeze(-1))
+
+
+@pytest.mark.parametrize("output", ["columns", "row"])
+def test_modules_of_ones_own(output, table):
+    plain = TableEmbedder(
+        numeric=lambda columns: PerColumn([torch.nn.Linear(1, 2) for _ in columns], 2),
+        max_iter=1,
+        output=output,
+        cv=2,
+    )
+    foreign = TableEmbedder(max_iter=1, output=output, cv=2)
+    foreign.set_params(numeric=lambda columns: Foreign(columns), time=lambda columns: Foreign(columns))
+    for embedder in (plain, foreign):
+        assert np.isfinite(embedder.fit_transform(*table)).all()
+        assert all(p.dtype == torch.float32 for p in embedder.network_.parameters())
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[2:4], ids=lambda e: type(e).__name__)
+def test_another_default_dtype_changes_roundings_alone(estimator):
+    table = pd.DataFrame(X, columns=list("abc"))
+    if isinstance(estimator, TableEmbedder):
+        table["d"] = np.where(X[:, 2] > 0, "x", np.where(X[:, 1] > 0, "y", "z"))
+    expected = clone(estimator).fit_transform(table, Y)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        got = clone(estimator).fit_transform(table, Y)
+    finally:
+        torch.set_default_dtype(before)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)

@@ -160,3 +160,16 @@ def test_a_device_that_is_in_force_moves_no_values():
     with torch.device("meta"):
         edges = quantile_edges(torch.arange(9.0, device="cpu"), 4)
     assert edges.tolist() == quantile_edges(range(9), 4).tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ([1, 2], "counts must be one for each of 3 values, got 2"),
+        ([1, -2, 3], r"counts must be integers of at least 0, got \[1, -2, 3\]"),
+        ([0.5, 1.0, 2.0], r"counts must be integers of at least 0, got \[0.5, 1.0, 2.0\]"),
+    ],
+)
+def test_counts_that_count_no_rows(counts, text):
+    with pytest.raises(ValueError, match=text):
+        quantile_edges([1.0, 2.0, 3.0], 2, counts)
