@@ -42,7 +42,8 @@ class TimestepFeatures(WideModule):
         max_period: longest period, in units of 2π / scale.
         precision: ``"fp32"`` computes as the peers do, bit by bit, in float32 (float64 after
             ``.double()``); ``"exact"`` multiplies in float64 and takes whole turns off first: right to
-            1e-6 for float64 and integers with ``|scale · t|`` up to 2·10⁹, where float32 is off by whole turns.
+            1e-6 for float64 and integers with ``|scale · t|`` up to 2·10⁹, where float32 is off by
+            whole turns.
 
     Shape:
         - t: ``(*)``, integers or floats of any width, or a number; a column ``(B, 1)`` counts as ``(B,)``.
