@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.preprocessing import StandardScaler
 
 _MEDIAN_ROWS = 1000
 
@@ -31,33 +31,18 @@ def median_distance(X: Any, kernel: str, random_state: np.random.RandomState) ->
     return float(np.median(distances)) if distances.size else 1.0
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Number, mean, and sum of squares about it, of all numbers of a table."""
+def all_numbers(X: Any) -> Any:
+    """All numbers of a table as one float64 column, sparse where the table is."""
+    return X.astype(np.float64).reshape(-1, 1)
 
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
 
-    def add(self, X: Any) -> Moments:
-        """The moments with these rows added.
+def scale_lengthscale(numbers: StandardScaler, n_features: int) -> float:
+    """ℓ = √(d · variance / 2): scikit-learn's gamma = "scale" as 1/(2ℓ²); 1 where nothing varies.
 
-        Source: Chan, Golub & LeVeque 1983, equation 2.1.
-        """
-        stored = np.asarray(X.data if sparse.issparse(X) else X, dtype=np.float64)
-        count = X.shape[0] * X.shape[1]
-        mean = stored.sum() / count
-        squares = np.square(stored - mean).sum() + (count - stored.size) * mean**2
-        total, step = self.count + count, mean - self.mean
-        return Moments(
-            total,
-            float(self.mean + step * count / total),
-            float(self.squares + squares + step**2 * self.count * count / total),
-        )
-
-    def lengthscale(self, n_features: int) -> float:
-        """ℓ = √(d · variance / 2): scikit-learn's gamma = "scale" as 1/(2ℓ²); 1 where nothing varies."""
-        variance = self.squares / self.count
-        if variance <= (4 * np.finfo(np.float64).eps * self.mean) ** 2:  # rounding alone
-            return 1.0
-        return float(np.sqrt(n_features * variance / 2))
+    Args:
+        numbers: fitted on ``all_numbers`` of the rows, at once or in parts.
+        n_features: d.
+    """
+    variance = float(numbers.var_[0])
+    constant = numbers.scale_[0] == 1 and variance < 0.5  # scikit-learn tells rounding from spread so
+    return 1.0 if constant else float(np.sqrt(n_features * variance / 2))

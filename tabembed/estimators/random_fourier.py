@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabembed.estimators import rbf_sampler
-from tabembed.estimators.lengthscale import Moments, median_distance
+from tabembed.estimators.lengthscale import all_numbers, median_distance, scale_lengthscale
 from tabembed.estimators.tables import check_rows
 from tabembed.functional.random_features import block_size, phases_of_blocks, write_waves
 from tabembed.nn.draws import generator_of
@@ -71,7 +72,7 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     True
     """
 
-    _moments: Moments | None
+    _moments: StandardScaler | None
 
     def __init__(
         self,
@@ -248,7 +249,8 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """Take what was drawn by the arguments as they are now."""
         self.unit_frequencies_, self.offsets_ = unit, offsets
         self._law = {name: getattr(self, name) for name in _LAW}
-        self._seed, self._weights_dtype, self._moments = seed, dtype, Moments()
+        self._seed, self._weights_dtype = seed, dtype
+        self._moments = StandardScaler(with_mean=False)  # sparse rows have no mean to take off
 
     def _check_law(self) -> None:
         for name, held in self._law.items():
@@ -263,8 +265,8 @@ class RandomFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if self._moments is None:
             rule = "lengthscale must be 'scale' from the first rows on for partial_fit"
             raise ValueError(f"{rule}, got it after rows fitted with another one")
-        self._moments = self._moments.add(X)
-        return self._take(_usable(self._moments.lengthscale(X.shape[1])))
+        self._moments.partial_fit(all_numbers(X))
+        return self._take(_usable(scale_lengthscale(self._moments, X.shape[1])))
 
     def _take(self, lengthscale: float | list[float]) -> RandomFourierTransformer:
         exact = np.asarray(lengthscale, dtype=np.float64)

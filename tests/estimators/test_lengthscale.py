@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics.pairwise import manhattan_distances
+from sklearn.preprocessing import StandardScaler
 
 from tabembed import RandomFourierTransformer
-from tabembed.estimators.lengthscale import Moments, median_distance
+from tabembed.estimators.lengthscale import all_numbers, median_distance, scale_lengthscale
 
 X = np.random.RandomState(0).normal(size=(60, 5))
 MADE = pytest.mark.parametrize("made", [np.asarray, sparse.csr_matrix])
@@ -24,23 +25,27 @@ def test_median_distance_by_hand(kernel, order, made):
     assert draw.randint(2**31 - 1) == np.random.RandomState(0).randint(2**31 - 1)  # few rows are all taken
 
 
+def moments_of(*parts):
+    moments = StandardScaler(with_mean=False)
+    for part in parts:
+        moments.partial_fit(all_numbers(part))
+    return moments
+
+
 @MADE
 def test_moments_of_parts_are_those_of_all_rows(made):
     rows = np.where(X > 0, X + 3, 0)
-    moments = Moments()
-    for part in (rows[:1], rows[1:7], rows[7:]):
-        moments = moments.add(made(part))
-    assert moments.count == rows.size
-    assert moments.mean == pytest.approx(rows.mean(), rel=1e-12)
-    assert moments.squares / moments.count == pytest.approx(rows.var(), rel=1e-12)
-    assert moments.lengthscale(5) == pytest.approx((5 * rows.var() / 2) ** 0.5, rel=1e-12)
+    moments = moments_of(*(made(part) for part in (rows[:1], rows[1:7], rows[7:])))
+    assert moments.n_samples_seen_ == rows.size
+    assert moments.mean_[0] == pytest.approx(rows.mean(), rel=1e-12)
+    assert moments.var_[0] == pytest.approx(rows.var(), rel=1e-12)
+    assert scale_lengthscale(moments, 5) == pytest.approx((5 * rows.var() / 2) ** 0.5, rel=1e-12)
 
 
-def test_moments_are_not_changed_by_rows_that_are_added():
-    empty = Moments()
-    empty.add(X)
-    assert empty == Moments(0, 0.0, 0.0)
-    assert Moments().add(np.full((3, 2), 7.0)).lengthscale(2) == 1.0
+@pytest.mark.parametrize("std", [1.0, 1e-9, 1e-3, 0.7, 3.0])
+def test_any_spread_counts(std):
+    rows = np.array([[-std, std]] * 3)
+    assert scale_lengthscale(moments_of(rows), 2) == pytest.approx(std, rel=1e-12)
 
 
 def test_median_distance():
@@ -75,13 +80,11 @@ def test_scale_is_that_of_scikit_learn():
 
 
 def test_moments_of_numbers_far_from_zero():
-    rows = 1e8 + X
-    moments = Moments()
-    for part in np.array_split(rows, 7):
-        moments = moments.add(part)
-    assert moments.squares / moments.count == pytest.approx(X.var(), rel=1e-6)
+    moments = moments_of(*np.array_split(1e8 + X, 7))
+    assert moments.var_[0] == pytest.approx(X.var(), rel=1e-6)
 
 
-@pytest.mark.parametrize("value", [0.1, 1e5 + 0.1, 0.0])
-def test_what_varies_by_rounding_alone_does_not_vary(value):
-    assert Moments().add(np.full((1000, 3), value)).lengthscale(3) == 1
+@MADE
+@pytest.mark.parametrize("value", [0.1, 1e5 + 0.1, 0.0, 7.0])
+def test_what_varies_by_rounding_alone_does_not_vary(value, made):
+    assert scale_lengthscale(moments_of(made(np.full((1000, 3), value))), 3) == 1
