@@ -228,7 +228,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         # Before the long work, so that a wrong cv is known at once.
         classes = objective.classes is not None
         splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold else []
-        scaler = StandardScaler().fit(X)
+        scaler = StandardScaler().set_output(transform="default").fit(X)  # whatever scikit-learn is set to
         check_spread(scaler.scale_)
         batch = _batch(scaler.transform(X))
 

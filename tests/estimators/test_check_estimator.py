@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn_checks import PRIVATE_CHECKS
 
 from tabembed import TableEmbedder
 
@@ -11,18 +12,6 @@ EXPECTED = {
     "check_transformer_general": OUT_OF_FOLD,
     "check_transformer_data_not_an_array": OUT_OF_FOLD,
 }
-NOT_IN_CHECK_ESTIMATOR = [
-    "check_dataframe_column_names_consistency",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-    "check_n_features_in",
-    "check_estimators_partial_fit_n_features",
-]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table"),
     pytest.mark.filterwarnings("ignore:Can't check dok sparse"),
@@ -40,7 +29,7 @@ def test_check_estimator(output):
 
 
 @pytest.mark.parametrize("output", ["columns", "both"])
-@pytest.mark.parametrize("check", NOT_IN_CHECK_ESTIMATOR)
+@pytest.mark.parametrize("check", PRIVATE_CHECKS)
 def test_checks_that_scikit_learn_keeps_to_itself(check, output):
     embedder = TableEmbedder(output=output, hidden_layer_sizes=(8,), max_iter=2, cv=2)
     getattr(estimator_checks, check)("TableEmbedder", embedder)

@@ -17,21 +17,11 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn_checks import PRIVATE_CHECKS
 
 from tabembed import CyclicEmbedding, CyclicTransformer, TableEncoder
 
 DAY = 86_400 * 10**9
-NOT_IN_CHECK_ESTIMATOR = [
-    "check_dataframe_column_names_consistency",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-    "check_n_features_in",
-]
 
 
 def waves(x, period, n_harmonics=1):
@@ -57,7 +47,7 @@ def test_check_estimator():
         assert sum(r["status"] == "passed" for r in results) >= 40
 
 
-@pytest.mark.parametrize("check", NOT_IN_CHECK_ESTIMATOR)
+@pytest.mark.parametrize("check", PRIVATE_CHECKS)
 def test_checks_that_scikit_learn_keeps_to_itself(check):
     getattr(estimator_checks, check)("CyclicTransformer", CyclicTransformer(7.5))
 

@@ -16,20 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn_checks import PRIVATE_CHECKS
 
 from tabembed import GaussianFourierProjection, GaussianFourierTransformer
 from tabembed.nn import LinearEmbedding, PerColumn
-
-PRIVATE_CHECKS = [
-    "check_dataframe_column_names_consistency",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-    "check_n_features_in",
-    "check_estimators_partial_fit_n_features",
-]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn_checks import PRIVATE_CHECKS
 
 from tabembed import LearnedFourierFeatures, LearnedFourierTransformer
 
@@ -24,15 +25,6 @@ EXPECTED = {
     "check_transformer_general": OUT_OF_FOLD,
     "check_transformer_data_not_an_array": OUT_OF_FOLD,
 }
-PRIVATE_CHECKS = [
-    "check_dataframe_column_names_consistency",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-    "check_n_features_in",
-]
 SEEN = "ignore:LearnedFourierTransformer.transform got the rows"
 
 

@@ -21,6 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn_checks import PRIVATE_CHECKS
 
 from tabembed import RandomFourierFeatures, RandomFourierTransformer, TableEmbedder, load
 
@@ -67,21 +68,7 @@ def test_check_estimator(arguments, expected):
     assert sum(r["status"] == "passed" for r in results) >= 46 - len(expected)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "check_dataframe_column_names_consistency",
-        "check_set_output_transform",
-        "check_set_output_transform_pandas",
-        "check_set_output_transform_polars",
-        "check_global_output_transform_pandas",
-        "check_transformer_get_feature_names_out",
-        "check_transformer_get_feature_names_out_pandas",
-        "check_n_features_in",
-        "check_estimators_partial_fit_n_features",
-        "check_transformer_preserve_dtypes",
-    ],
-)
+@pytest.mark.parametrize("check", [*PRIVATE_CHECKS, "check_transformer_preserve_dtypes"])
 def test_checks_that_scikit_learn_keeps_to_itself(check):
     transformer = RandomFourierTransformer(8, lengthscale="scale")
     getattr(estimator_checks, check)("RandomFourierTransformer", transformer)
