@@ -57,10 +57,10 @@ def turns(x: Tensor, frequencies: Tensor) -> Tensor:
     high = (_SPLIT * x - (_SPLIT * x - x)).detach()
     if frequencies.dtype != torch.float64:
         wide = frequencies.double()
-        return _part(torch.addcmul(_part(high * wide), x - high, wide)).to(frequencies)
+        return part(torch.addcmul(part(high * wide), x - high, wide)).to(frequencies)
     coarse = frequencies.detach().float().double()
-    fine = torch.addcmul(_part(high * coarse), x - high, coarse)
-    return _part(torch.addcmul(fine, x, frequencies - coarse))
+    fine = torch.addcmul(part(high * coarse), x - high, coarse)
+    return part(torch.addcmul(fine, x, frequencies - coarse))
 
 
 def angles(x: Tensor, frequencies: Tensor) -> Tensor:
@@ -122,6 +122,6 @@ def _pays_in_place(angle: Tensor) -> bool:
     return angle.numel() >= _LARGE and angle.shape[-1] >= _WIDE and is_concrete(angle)
 
 
-def _part(turns: Tensor) -> Tensor:
-    """Turns without the whole ones."""
+def part(turns: Tensor) -> Tensor:
+    """Turns without the whole ones: from −½ to ½."""
     return turns - turns.detach().round()
