@@ -58,7 +58,7 @@ def backend() -> str:
 
 
 def takes_formula() -> bool:
-    """Whether ``functional`` itself runs: when asked for, and in exported programs, which then need no tabembed."""
+    """Whether ``functional`` itself runs: when asked for, and in exports, which then need no tabembed."""
     return backend() == "reference" or (backend() == "auto" and torch.compiler.is_exporting())
 
 
