@@ -39,9 +39,8 @@ class Code:
             suffixes = re.findall(rf"(?:global|buffer|flat)_{what}_(\S+)", self.text)
             sizes = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4}
             return [sizes.get(s, 2 if "short" in s or "b16" in s else 1) for s in suffixes]
-        found = re.findall(
-            rf"{dict(load='ld', store='st')[what]}\.global(?:\.\w+)*?(?:\.v(\d))?\.[bfus](\d+)", self.text
-        )
+        word = {"load": "ld", "store": "st"}[what]
+        found = re.findall(rf"{word}\.global(?:\.\w+)*?(?:\.v(\d))?\.[bfus](\d+)", self.text)
         return [int(n or 1) * int(bits) // 8 for n, bits in found]
 
     @property
