@@ -250,3 +250,161 @@ def mlp(x: Vector, layers: Sequence[tuple[Table, Vector]]) -> Vector:
     for number, (weight, bias) in enumerate(layers):
         x = affine([silu(e) for e in x] if number else x, weight, bias)
     return x
+
+
+def ladder(n: int, dim: int, base: float = 10_000.0) -> Vector:
+    """Vaswani et al. 2017, sect. 3.5; Su et al. 2021, eq. 15: base^(-2i/dim) radians per unit."""
+    return [base ** (-2 * i / dim) for i in range(n)]
+
+
+def frequencies_from_periods(shortest: float, longest: float, n: int) -> Vector:
+    """Radians per unit of n periods, each the same number of times longer than the one before."""
+    share = [i / (n - 1) if n > 1 else 0.0 for i in range(n)]
+    return [2 * math.pi / (shortest * (longest / shortest) ** s) for s in share]
+
+
+def pairs(width: int, layout: str) -> list[tuple[int, int]]:
+    """Which two features turn together: (i, i + width/2) or (2i, 2i + 1)."""
+    n = width // 2
+    return [{"half": (i, i + n), "interleaved": (2 * i, 2 * i + 1)}[layout] for i in range(n)]
+
+
+def rotary(
+    x: Vector, position: Fraction | float, frequencies: Vector, layout: str = "half", inverse: bool = False
+) -> Vector:
+    """Su et al. 2021, eq. 34 (eq. 13 by pair): pair i turns by position f_i; what has no f stays."""
+    out = list(x)
+    for (a, b), f in zip(pairs(2 * len(frequencies), layout), frequencies, strict=True):
+        angle = radians(Fraction(position) * Fraction(f)) * (-1 if inverse else 1)
+        out[a] = x[a] * math.cos(angle) - x[b] * math.sin(angle)
+        out[b] = x[a] * math.sin(angle) + x[b] * math.cos(angle)
+    return out
+
+
+def rotary_backward(
+    grad: Vector, position: Fraction | float, frequencies: Vector, layout: str = "half"
+) -> Vector:
+    """What reaches x: g cos - rotate(g) sin, where rotate(a, b) = (-b, a)."""
+    out = list(grad)
+    for (a, b), f in zip(pairs(2 * len(frequencies), layout), frequencies, strict=True):
+        angle = radians(Fraction(position) * Fraction(f))
+        out[a] = grad[a] * math.cos(angle) - -grad[b] * math.sin(angle)
+        out[b] = grad[b] * math.cos(angle) - grad[a] * math.sin(angle)
+    return out
+
+
+def rotary_gradients(
+    rows: Table, grads: Table, position: Fraction | float, frequencies: Vector, layout: str = "half"
+) -> tuple[list[Vector], float, Vector]:
+    """What reaches the heads of one position, the position, and the frequencies; an angle gets
+    sum of g_b y_a - g_a y_b over the heads."""
+    turned = [rotary(list(x), position, frequencies, layout) for x in rows]
+    angles = [
+        math.fsum(g[b] * y[a] - g[a] * y[b] for y, g in zip(turned, grads, strict=True))
+        for a, b in pairs(2 * len(frequencies), layout)
+    ]
+    reached = [rotary_backward(list(g), position, frequencies, layout) for g in grads]
+    of_position = math.fsum(f * a for f, a in zip(frequencies, angles, strict=True))
+    return reached, of_position, [float(Fraction(position) * Fraction(a)) for a in angles]
+
+
+def sinusoidal(
+    position: Fraction | float, dim: int, base: float = 10_000.0, frequencies: Vector | None = None
+) -> Vector:
+    """Vaswani et al. 2017, sect. 3.5: sin, cos, sin, cos ...; an odd width lacks the last cosine."""
+    code: Vector = []
+    for f in frequencies or ladder((dim + 1) // 2, dim, base):
+        angle = radians(Fraction(position) * Fraction(f))
+        code += [math.sin(angle), math.cos(angle)]
+    return code[:dim]
+
+
+def alibi_slopes(n_heads: int) -> Vector:
+    """Press et al. 2022, sect. 3: 2^(-8h/n); for other n, of the power of two below, then every second
+    one of the power above."""
+    below = 1
+    while 2 * below <= n_heads:
+        below *= 2
+    first = [2.0 ** (-8 * h / below) for h in range(1, below + 1)]
+    above = [2.0 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1)]
+    return first + above[::2][: n_heads - below]
+
+
+def alibi_bias(
+    query: Fraction | float, key: Fraction | float, slope: float, unit: float = 1.0, mode: str = "symmetric"
+) -> float:
+    """Press et al. 2022, sect. 3: -slope times the distance in units; -inf for the future if causal."""
+    distance = (Fraction(query) - Fraction(key)) / Fraction(unit)
+    if mode == "causal" and distance < 0:
+        return -math.inf
+    return -float(Fraction(slope) * abs(distance))
+
+
+def decay(elapsed: Fraction | float, half_life: Fraction | float) -> float:
+    """Half after every half-life; 1 for what is still to come."""
+    return 2.0 ** -float(max(Fraction(0), Fraction(elapsed)) / Fraction(half_life))
+
+
+def decayed_score(q: Vector, k: Vector, elapsed: Fraction | float, half_lives: Vector) -> float:
+    """Sun et al. 2022 (xPos), eq. 13 without rotation: each product fades with what lies between."""
+    fade = [2.0 ** -float(Fraction(elapsed) / Fraction(h)) for h in half_lives]
+    return math.fsum(a * b * w for a, b, w in zip(q, k, fade, strict=True))
+
+
+def attention(
+    q: Vector,
+    keys: Table,
+    values: Table,
+    bias: Sequence[float] | None = None,
+    mask: Sequence[bool] | None = None,
+) -> Vector:
+    """Vaswani et al. 2017, eq. 1, of one query; zeros where it may look at nothing."""
+    seen = [j for j in range(len(keys)) if mask is None or mask[j]]
+    score = {j: math.fsum(a * b for a, b in zip(q, keys[j], strict=True)) / math.sqrt(len(q)) for j in seen}
+    score = {j: s + bias[j] if bias is not None else s for j, s in score.items()}
+    seen = [j for j in seen if score[j] > -math.inf]
+    if not seen:
+        return [0.0] * len(values[0])
+    top = max(score[j] for j in seen)
+    weight = {j: math.exp(score[j] - top) for j in seen}
+    total = math.fsum(weight.values())
+    return [math.fsum(weight[j] * values[j][o] for j in seen) / total for o in range(len(values[0]))]
+
+
+def row_positions(mask: Sequence[bool]) -> list[int]:
+    """0, 1, 2 ... over the real rows, 0 for padding."""
+    return [sum(mask[:i]) if real else 0 for i, real in enumerate(mask)]
+
+
+def token(i: int, table: Table, padding: int | None = None) -> Vector:
+    """Vaswani et al. 2017, sect. 3.4: the row times sqrt(d)."""
+    return [math.sqrt(len(table[0])) * e for e in entity(i, table, padding)]
+
+
+def learned_position(x: Vector, position: int, table: Table, padding: int | None = None) -> Vector:
+    """Gehring et al. 2017, sect. 3.1: x plus the row of its position."""
+    return [e + p for e, p in zip(x, entity(position, table, padding), strict=True)]
+
+
+def temporal_position(
+    x: Vector, position: Fraction | float, frequencies: Vector, rates: Vector, horizon: Fraction | float
+) -> tuple[Vector, Vector]:
+    """The rotated token times sigmoid(-t w), and that factor; t is the position in horizons."""
+    t = float(Fraction(position) / Fraction(horizon))
+    factor = [1 / (1 + math.exp(t * w)) for w in rates]
+    return [e * f for e, f in zip(rotary(x, position, frequencies), factor, strict=True)], factor
+
+
+def gather_gradients(
+    ids: Sequence[Sequence[int]], grads: Table, tables: Sequence[Table]
+) -> list[list[Vector]]:
+    """What reaches the tables from ``multi`` of many rows; an id out of range reaches none."""
+    reached = [[[0.0] * len(table[0]) for _ in table] for table in tables]
+    for row, grad in zip(ids, grads, strict=True):
+        start = 0
+        for i, table in zip(row, reached, strict=True):
+            for k in range(len(table[0])):
+                if 0 <= i < len(table):
+                    table[i][k] += grad[start + k]
+            start += len(table[0])
+    return reached
