@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 TURN = 2 * Fraction(3141592653589793238462643383279502884197169399375105820974944592307816406286, 10**75)
 
@@ -322,9 +323,7 @@ def sinusoidal(
 def alibi_slopes(n_heads: int) -> Vector:
     """Press et al. 2022, sect. 3: 2^(-8h/n); for other n, of the power of two below, then every second
     one of the power above."""
-    below = 1
-    while 2 * below <= n_heads:
-        below *= 2
+    below = 2 ** (n_heads.bit_length() - 1)
     first = [2.0 ** (-8 * h / below) for h in range(1, below + 1)]
     above = [2.0 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1)]
     return first + above[::2][: n_heads - below]
@@ -359,16 +358,16 @@ def attention(
     mask: Sequence[bool] | None = None,
 ) -> Vector:
     """Vaswani et al. 2017, eq. 1, of one query; zeros where it may look at nothing."""
-    seen = [j for j in range(len(keys)) if mask is None or mask[j]]
-    score = {j: math.fsum(a * b for a, b in zip(q, keys[j], strict=True)) / math.sqrt(len(q)) for j in seen}
-    score = {j: s + bias[j] if bias is not None else s for j, s in score.items()}
-    seen = [j for j in seen if score[j] > -math.inf]
-    if not seen:
-        return [0.0] * len(values[0])
-    top = max(score[j] for j in seen)
-    weight = {j: math.exp(score[j] - top) for j in seen}
-    total = math.fsum(weight.values())
-    return [math.fsum(weight[j] * values[j][o] for j in seen) / total for o in range(len(values[0]))]
+    score = [math.fsum(a * b for a, b in zip(q, key, strict=True)) / math.sqrt(len(q)) for key in keys]
+    score = [s + b for s, b in zip(score, bias or [0.0] * len(keys), strict=True)]
+    score = [s if seen else -math.inf for s, seen in zip(score, mask or [True] * len(keys), strict=True)]
+    top = max(score)
+    weight = [math.exp(s - top) if s > -math.inf else 0.0 for s in score]
+    total = math.fsum(weight) or 1.0
+    return [
+        math.fsum(w * row[o] for w, row in zip(weight, values, strict=True)) / total
+        for o in range(len(values[0]))
+    ]
 
 
 def row_positions(mask: Sequence[bool]) -> list[int]:
@@ -395,16 +394,13 @@ def temporal_position(
     return [e * f for e, f in zip(rotary(x, position, frequencies), factor, strict=True)], factor
 
 
-def gather_gradients(
-    ids: Sequence[Sequence[int]], grads: Table, tables: Sequence[Table]
-) -> list[list[Vector]]:
+def gather_gradients(ids: Sequence[Sequence[int]], grads: Table, tables: Sequence[Table]) -> list[Table]:
     """What reaches the tables from ``multi`` of many rows; an id out of range reaches none."""
-    reached = [[[0.0] * len(table[0]) for _ in table] for table in tables]
+    reached: list[Any] = [[[0.0] * len(table[0]) for _ in table] for table in tables]
     for row, grad in zip(ids, grads, strict=True):
-        start = 0
+        parts = iter(grad)
         for i, table in zip(row, reached, strict=True):
-            for k in range(len(table[0])):
-                if 0 <= i < len(table):
-                    table[i][k] += grad[start + k]
-            start += len(table[0])
+            part = [next(parts) for _ in table[0]]
+            if 0 <= i < len(table):
+                table[i] = [a + b for a, b in zip(table[i], part, strict=True)]
     return reached
