@@ -9,6 +9,7 @@ from typing import Any
 
 TURN = 2 * Fraction(3141592653589793238462643383279502884197169399375105820974944592307816406286, 10**75)
 
+Number = Fraction | float
 Vector = list[float]
 Table = Sequence[Sequence[float]]
 
@@ -271,7 +272,7 @@ def pairs(width: int, layout: str) -> list[tuple[int, int]]:
 
 
 def rotary(
-    x: Vector, position: Fraction | float, frequencies: Vector, layout: str = "half", inverse: bool = False
+    x: Vector, position: Number, frequencies: Vector, layout: str = "half", inverse: bool = False
 ) -> Vector:
     """Su et al. 2021, eq. 34 (eq. 13 by pair): pair i turns by position f_i; what has no f stays."""
     out = list(x)
@@ -282,9 +283,7 @@ def rotary(
     return out
 
 
-def rotary_backward(
-    grad: Vector, position: Fraction | float, frequencies: Vector, layout: str = "half"
-) -> Vector:
+def rotary_backward(grad: Vector, position: Number, frequencies: Vector, layout: str = "half") -> Vector:
     """What reaches x: g cos - rotate(g) sin, where rotate(a, b) = (-b, a)."""
     out = list(grad)
     for (a, b), f in zip(pairs(2 * len(frequencies), layout), frequencies, strict=True):
@@ -295,7 +294,7 @@ def rotary_backward(
 
 
 def rotary_gradients(
-    rows: Table, grads: Table, position: Fraction | float, frequencies: Vector, layout: str = "half"
+    rows: Table, grads: Table, position: Number, frequencies: Vector, layout: str = "half"
 ) -> tuple[list[Vector], float, Vector]:
     """What reaches the heads of one position, the position, and the frequencies; an angle gets
     sum of g_b y_a - g_a y_b over the heads."""
@@ -310,7 +309,7 @@ def rotary_gradients(
 
 
 def sinusoidal(
-    position: Fraction | float, dim: int, base: float = 10_000.0, frequencies: Vector | None = None
+    position: Number, dim: int, base: float = 10_000.0, frequencies: Vector | None = None
 ) -> Vector:
     """Vaswani et al. 2017, sect. 3.5: sin, cos, sin, cos ...; an odd width lacks the last cosine."""
     code: Vector = []
@@ -329,9 +328,7 @@ def alibi_slopes(n_heads: int) -> Vector:
     return first + above[::2][: n_heads - below]
 
 
-def alibi_bias(
-    query: Fraction | float, key: Fraction | float, slope: float, unit: float = 1.0, mode: str = "symmetric"
-) -> float:
+def alibi_bias(query: Number, key: Number, slope: float, unit: float = 1.0, mode: str = "symmetric") -> float:
     """Press et al. 2022, sect. 3: -slope times the distance in units; -inf for the future if causal."""
     distance = (Fraction(query) - Fraction(key)) / Fraction(unit)
     if mode == "causal" and distance < 0:
@@ -339,12 +336,12 @@ def alibi_bias(
     return -float(Fraction(slope) * abs(distance))
 
 
-def decay(elapsed: Fraction | float, half_life: Fraction | float) -> float:
+def decay(elapsed: Number, half_life: Number) -> float:
     """Half after every half-life; 1 for what is still to come."""
     return 2.0 ** -float(max(Fraction(0), Fraction(elapsed)) / Fraction(half_life))
 
 
-def decayed_score(q: Vector, k: Vector, elapsed: Fraction | float, half_lives: Vector) -> float:
+def decayed_score(q: Vector, k: Vector, elapsed: Number, half_lives: Vector) -> float:
     """Sun et al. 2022 (xPos), eq. 13 without rotation: each product fades with what lies between."""
     fade = [2.0 ** -float(Fraction(elapsed) / Fraction(h)) for h in half_lives]
     return math.fsum(a * b * w for a, b, w in zip(q, k, fade, strict=True))
@@ -386,7 +383,7 @@ def learned_position(x: Vector, position: int, table: Table, padding: int | None
 
 
 def temporal_position(
-    x: Vector, position: Fraction | float, frequencies: Vector, rates: Vector, horizon: Fraction | float
+    x: Vector, position: Number, frequencies: Vector, rates: Vector, horizon: Number
 ) -> tuple[Vector, Vector]:
     """The rotated token times sigmoid(-t w), and that factor; t is the position in horizons."""
     t = float(Fraction(position) / Fraction(horizon))
