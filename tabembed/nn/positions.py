@@ -1,0 +1,138 @@
+"""Positions as callers have them, brought to the one form that the kernels take."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from tabembed._checks import check_int64, check_integer_tensor
+from tabembed.functional.exact_phase import as_positions
+
+
+def resolve(
+    positions: Tensor | None,
+    offset: Tensor | int,
+    n_batch: int,
+    n_steps: int,
+    device: torch.device,
+    *,
+    name: str = "positions",
+) -> Tensor:
+    """Positions of the steps of some sequences: those given, else row numbers from an offset on.
+
+    Args:
+        positions: row numbers, or real time in any unit; ``None`` counts from ``offset``.
+        offset: row number of the first step; a tensor may hold one for each sequence.
+        n_batch: number of sequences; 1 when there is no such dimension.
+        n_steps: number of steps.
+        device: where row numbers go; positions stay.
+        name: public name of ``positions``, for the message.
+
+    Shape:
+        - positions: ``(n_steps,)`` or ``(n_batch, n_steps)``, integers, float32 or float64
+        - offset: integers, ``()`` or ``(n_batch,)``
+        - output: ``(n_batch, n_steps)``, or ``(1, n_steps)`` where all share them; int64 or float64
+
+    Raises: TypeError for positions in half precision or no numbers, and an offset that is no integer.
+        ValueError for other shapes, and for positions together with an offset.
+
+    >>> resolve(None, torch.tensor([0, 7]), 2, 3, torch.device("cpu"))
+    tensor([[0, 1, 2],
+            [7, 8, 9]])
+    """
+    if positions is None:
+        return _counted(offset, n_batch, n_steps, device)
+    if isinstance(offset, Tensor) or offset != 0:
+        raise ValueError(f"offset must be 0 where {name} are given, got {offset}: add it to them")
+    check_position_tensor(positions, name)
+    rows = positions if positions.ndim == 2 else positions.unsqueeze(0)
+    if rows.ndim != 2 or rows.shape[1] != n_steps or rows.shape[0] not in (1, n_batch):
+        raise ValueError(
+            f"{name} must have shape ({n_steps},) or ({n_batch}, {n_steps}), got {tuple(positions.shape)}"
+        )
+    return as_positions(rows)
+
+
+def resolve_pair(
+    positions: Tensor | None,
+    k_positions: Tensor | None,
+    offset: Tensor | int,
+    n_batch: int,
+    n_q: int,
+    n_k: int,
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """Positions of queries and of keys; queries that have none of their own are the last of the keys.
+
+    Args:
+        positions: of the queries; without ``k_positions`` those of the keys, too.
+        k_positions: of the keys; ``None`` takes ``positions``, or counts from ``offset``.
+        offset: row number of the first key.
+        n_batch: number of sequences.
+        n_q: number of queries.
+        n_k: number of keys.
+        device: where row numbers go.
+
+    Shape:
+        - positions, k_positions, offset: as ``resolve`` takes them
+        - output: ``(n_batch or 1, n_q)`` and ``(n_batch or 1, n_k)``, int64 or float64
+
+    Raises: as ``resolve``. ValueError for more queries than keys that have positions for all.
+
+    >>> resolve_pair(None, None, 4, 1, 1, 3, torch.device("cpu"))
+    (tensor([[6]]), tensor([[4, 5, 6]]))
+    """
+    if positions is not None and k_positions is not None:
+        queries = resolve(positions, offset, n_batch, n_q, device)
+        return queries, resolve(k_positions, offset, n_batch, n_k, device, name="k_positions")
+    if positions is None and n_q > n_k:
+        raise ValueError(f"positions must be given for more queries than keys, got {n_q} and {n_k}")
+    if positions is not None and n_q != n_k and _length(positions) == n_q:
+        raise ValueError(f"k_positions must be given where {n_q} queries of {n_k} keys have positions")
+    given, name = (positions, "positions") if k_positions is None else (k_positions, "k_positions")
+    keys = resolve(given, offset, n_batch, n_k, device, name=name)
+    return keys if n_q == n_k else keys[:, n_k - n_q :], keys
+
+
+def _length(positions: Tensor) -> int:
+    return positions.shape[-1] if isinstance(positions, Tensor) and positions.ndim else -1
+
+
+def check_position_tensor(positions: Tensor, name: str) -> None:
+    """Positions are numbers that are exact as they are: integers, float32 or float64.
+
+    Raises: TypeError with the kind found.
+    """
+    if not isinstance(positions, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(positions).__name__}")
+    dtype = positions.dtype
+    narrow = dtype.is_floating_point and dtype.itemsize < 4
+    if narrow or dtype.is_complex or dtype in (torch.bool, torch.uint64):
+        raise TypeError(f"{name} must be integers up to int64, float32 or float64, got {dtype}")
+
+
+def check_floats(x: Tensor, name: str) -> None:
+    """What positions are encoded into is a tensor of floats.
+
+    Raises: TypeError with the kind found.
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+    if not x.is_floating_point():
+        raise TypeError(f"{name} must be floats, got {x.dtype}")
+
+
+def _counted(offset: Tensor | int, n_batch: int, n_steps: int, device: torch.device) -> Tensor:
+    """Row numbers from an offset on."""
+    steps = torch.arange(n_steps, device=device)
+    if isinstance(offset, Tensor):
+        check_integer_tensor(offset, "offset")
+        if offset.ndim > 1 or offset.numel() not in (1, n_batch):
+            raise ValueError(f"offset must have shape () or ({n_batch},), got {tuple(offset.shape)}")
+        return offset.long().reshape(-1, 1) + steps
+    if isinstance(offset, bool) or not isinstance(offset, Integral):
+        raise TypeError(f"offset must be an integer or a tensor of integers, got {offset!r}")
+    check_int64(offset=offset)
+    return (steps + offset).unsqueeze(0)
