@@ -348,11 +348,7 @@ def decayed_score(q: Vector, k: Vector, elapsed: Number, half_lives: Vector) -> 
 
 
 def attention(
-    q: Vector,
-    keys: Table,
-    values: Table,
-    bias: Sequence[float] | None = None,
-    mask: Sequence[bool] | None = None,
+    q: Vector, keys: Table, values: Table, bias: Vector | None = None, mask: Sequence[bool] | None = None
 ) -> Vector:
     """Vaswani et al. 2017, eq. 1, of one query; zeros where it may look at nothing."""
     score = [math.fsum(a * b for a, b in zip(q, key, strict=True)) / math.sqrt(len(q)) for key in keys]
