@@ -14,10 +14,18 @@ from torch.utils import _pytree as pytree
 
 import tabembed.nn
 
+
+def numbers_of(case):
+    """The first input that is a number, a time or an id."""
+    return pytree.tree_leaves(case.inputs((9,)))[case.follows]
+
+
 LEARNING = [case for case in CASES if list(case.make(0).parameters())]
 STORING = [case for case in CASES if case.make(0).state_dict()]
 FLOATING = [case for case in CASES if [*case.make(0).parameters(), *case.make(0).buffers()]]
-SMALL = [case for case in FLOATING if pytree.tree_leaves(case.inputs((9,)))[0].nan_to_num().abs().max() < 255]
+FOLLOWING = [case for case in CASES if case.follows]
+COUNTING = [case for case in FLOATING if len(pytree.tree_leaves(case.inputs((9,)))) > case.follows]
+SMALL = [case for case in COUNTING if numbers_of(case).nan_to_num().abs().max() < 255]
 FREE = [case for case in CASES if () in case.leading]
 
 
@@ -31,6 +39,16 @@ def on_tensors(function, inputs):
 
 def widened(inputs):
     return on_tensors(lambda t: t.double() if t.is_floating_point() else t, inputs)
+
+
+def followed(case, inputs, dtype):
+    """The inputs, those whose dtype the output has in some dtype."""
+    return tuple(t.to(dtype) if i < case.follows else t for i, t in enumerate(inputs))
+
+
+def two_dims(case, *leading):
+    """Leading dimensions that can change places: one is enough where steps come after it."""
+    return leading if any(len(dims) == 2 for dims in case.leading) else leading[:1]
 
 
 def run_with(module, inputs):
@@ -54,7 +72,7 @@ def test_every_case_makes_what_it_says():
     ("case", "leading"), [(c, d) for c in CASES for d in c.leading], ids=lambda a: getattr(a, "name", str(a))
 )
 def test_matches_the_scalar_loops(case: Case, leading):
-    module, inputs = case.make(0).double(), case.inputs(leading)
+    module, inputs = case.make(0).double(), followed(case, case.inputs(leading), torch.float64)
     output = module(*inputs)
     # Positions in time are rounded to float32 once.
     assert_close(output.double(), case.expected(module, inputs), rtol=1e-6, atol=1e-7)
@@ -62,7 +80,7 @@ def test_matches_the_scalar_loops(case: Case, leading):
 
 @cases(FREE)
 def test_strided_inputs_give_the_same(case: Case):
-    module, inputs = case.make(0), case.inputs((2, 3))
+    module, inputs = case.make(0), case.inputs(two_dims(case, 2, 3))
     turned = on_tensors(lambda t: t.transpose(0, 1).contiguous().transpose(0, 1), inputs)
     stepped = on_tensors(lambda t: torch.stack((t, t.roll(1, 0)), dim=-1)[..., 0], inputs)
     for strided in (turned, stepped):
@@ -73,8 +91,9 @@ def test_strided_inputs_give_the_same(case: Case):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @cases(FLOATING)
 def test_narrow_weights_lose_only_the_last_rounding(case: Case, dtype):
-    narrow, inputs = case.make(0).to(dtype), case.inputs((9,))
-    output, wide = narrow(*inputs), copy.deepcopy(narrow).double()(*inputs)
+    narrow, inputs = case.make(0).to(dtype), followed(case, case.inputs((9,)), dtype)
+    output = narrow(*inputs)
+    wide = copy.deepcopy(narrow).double()(*followed(case, inputs, torch.float64))
     assert output.dtype == dtype
     eps = torch.finfo(dtype).eps
     lost = {"rtol": 8 * eps, "atol": 8 * eps} if case.matrices else {"rtol": eps, "atol": 1e-7}
@@ -106,7 +125,7 @@ def test_gradients_of_first_and_second_order(case: Case):
 @pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 @cases(FLOATING)
 def test_a_default_dtype_is_what_to_makes_of_a_module(case: Case, default):
-    expected, inputs = case.make(0), case.inputs((9,))
+    expected, inputs = case.make(0), followed(case, case.inputs((9,)), default)
     state = expected.state_dict()
     torch.set_default_dtype(default)
     try:
@@ -123,25 +142,44 @@ def test_a_default_dtype_is_what_to_makes_of_a_module(case: Case, default):
     assert all(getattr(p, n).dtype.itemsize >= 4 for p, n in wide if getattr(p, n) is not None)
 
 
-def with_first(function, inputs):
-    """The inputs with their first tensor changed."""
+def with_one(function, inputs, place):
+    """The inputs with one of their tensors changed."""
     leaves, spec = pytree.tree_flatten(inputs)
-    return pytree.tree_unflatten([function(leaves[0]), *leaves[1:]], spec)
+    leaves[place] = function(leaves[place])
+    return pytree.tree_unflatten(leaves, spec)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.complex64], ids=str)
-@cases(FLOATING)
+@cases(COUNTING)
 def test_what_is_no_number_is_refused(case: Case, dtype):
-    inputs = with_first(lambda t: t.nan_to_num().to(dtype), case.inputs((9,)))
-    with pytest.raises(TypeError, match=rf"must be (floats or )?integers, got {dtype}"):
+    inputs = with_one(lambda t: t.nan_to_num().to(dtype), case.inputs((9,)), case.follows)
+    kinds = "integers( up to int64, float32 or float64)?" if case.follows else "(floats or )?integers"
+    with pytest.raises(TypeError, match=rf"must be {kinds}, got {dtype}"):
         case.make(0)(*inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.complex64], ids=str)
+@cases(FOLLOWING)
+def test_what_gives_the_dtype_is_floats(case: Case, dtype):
+    for place in range(case.follows):
+        inputs = with_one(lambda t: t.to(dtype), case.inputs((9,)), place)
+        with pytest.raises(TypeError, match=rf"^\w+ must be floats, got {dtype}"):
+            case.make(0)(*inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@cases(FOLLOWING)
+def test_the_output_has_the_dtype_of_the_input(case: Case, dtype):
+    inputs = followed(case, case.inputs((9,)), dtype)
+    assert {case.make(0).to(weights)(*inputs).dtype for weights in (torch.bfloat16, torch.float64)} == {dtype}
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32], ids=str)
 @cases(SMALL)
 def test_unsigned_integers_are_numbers(case: Case, dtype):
-    module, inputs = case.make(0), with_first(lambda t: t.nan_to_num().abs().ceil().long(), case.inputs((9,)))
-    assert_close(module(*with_first(lambda t: t.to(dtype), inputs)), module(*inputs), rtol=0, atol=0)
+    module, place = case.make(0), case.follows
+    inputs = with_one(lambda t: t.nan_to_num().abs().ceil().long(), case.inputs((9,)), place)
+    assert_close(module(*with_one(lambda t: t.to(dtype), inputs, place)), module(*inputs), rtol=0, atol=0)
 
 
 @cases(CASES)
@@ -228,5 +266,5 @@ def test_compiles_in_one_graph(case: Case):
 
 @cases(FREE)
 def test_vmap_over_rows(case: Case):
-    module, inputs = case.make(0), case.inputs((4, 3))
+    module, inputs = case.make(0), case.inputs(two_dims(case, 4, 3))
     assert_close(torch.func.vmap(module)(*inputs), module(*inputs))

@@ -46,6 +46,7 @@ class Case:
         leading: leading dimensions that it takes.
         matrices: it has learned matrices in the middle, so that half precision and autocast round
             more than once.
+        follows: number of first inputs whose dtype the output has; with 0 it has that of the weights.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Case:
     expected: Callable[[Any, tuple[Any, ...]], Tensor]
     leading: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3), (0,), (2, 0))
     matrices: bool = False
+    follows: int = 0
 
 
 def drawn(seed: int = 0) -> torch.Generator:
