@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tabembed._checks import check_bool_tensor
+
 _LOW = 2**32
 
 
@@ -43,3 +45,22 @@ def position(times: Tensor, earliest: Sequence[int], latest: Sequence[int]) -> T
     origin = torch.tensor(tuple(earliest), dtype=torch.int64, device=times.device)
     spans = [float(b - a or 1) for a, b in zip(earliest, latest, strict=True)]
     return since(times.long(), origin) / torch.tensor(spans, dtype=torch.float64, device=times.device)
+
+
+def row_positions(mask: Tensor) -> Tensor:
+    """Row numbers of the real rows of every sequence, however it is padded: 0, 1, 2, …
+
+    Args:
+        mask: True for the real rows.
+
+    Shape:
+        - mask: ``(*, n_steps)`` bool
+        - output: ``(*, n_steps)`` int64; 0 on padding
+
+    Raises: TypeError for a mask that is not bool.
+
+    >>> row_positions(torch.tensor([[False, False, True, True], [True, True, True, False]])).tolist()
+    [[0, 0, 0, 1], [0, 1, 2, 0]]
+    """
+    check_bool_tensor(mask, "mask")
+    return (mask.cumsum(-1) - 1).masked_fill(~mask, 0)

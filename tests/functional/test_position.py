@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import pytest
 import reference
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.position import position, since
+from tabembed.functional.position import position, row_positions, since
 
 FAR = 2**63 - 1
 NOW = 1_700_000_000_123_456_789
@@ -30,3 +31,21 @@ def test_positions_by_column():
         position(narrow, earliest, latest), position(narrow.long(), earliest, latest), rtol=0, atol=0
     )
     assert position(times[:0], earliest, latest).shape == (0, 3)
+
+
+def test_row_positions_count_the_real_rows():
+    unpadded = torch.ones(1, 3, dtype=torch.bool)
+    left = torch.tensor([False, False, True, True, True])
+    right, gaps = left.flip(0), torch.tensor([True, False, True, False, True])
+    assert row_positions(unpadded).tolist() == [[0, 1, 2]]
+    for mask in (left, right, gaps):
+        assert row_positions(mask)[mask].tolist() == [0, 1, 2]
+        assert row_positions(mask)[~mask].tolist() == [0, 0]
+    assert row_positions(torch.stack((left, ~left))).tolist() == [[0, 0, 0, 1, 2], [0, 1, 0, 0, 0]]
+    assert row_positions(torch.zeros(2, 0, dtype=torch.bool)).shape == (2, 0)
+    assert row_positions(left).dtype == torch.int64
+
+
+def test_row_positions_take_a_bool_mask():
+    with pytest.raises(TypeError, match=r"^mask must be bool, got torch.int64$"):
+        row_positions(torch.tensor([1, 0]))
