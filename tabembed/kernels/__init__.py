@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from tabembed.functional import rotary as _rotary
-from tabembed.kernels.backend import backend, use_backend
+from tabembed.functional.sinusoid import add_waves as _add_waves
+from tabembed.kernels.backend import backend, takes_formula, use_backend
+from tabembed.kernels.sinusoid import sinusoid as _sinusoid
 
-__all__ = ["backend", "rotate", "use_backend"]
+__all__ = ["backend", "rotate", "sinusoid", "use_backend"]
 
 
 def rotate(
@@ -23,3 +25,10 @@ def rotate(
 ) -> tuple[Tensor, Tensor]:
     """Queries and keys turned by their positions: ``functional.rotary.rotate``."""
     return _rotary.rotate(q, k, q_positions, k_positions, frequencies, rates, origin, interleaved, inverse)
+
+
+def sinusoid(
+    x: Tensor, positions: Tensor, frequencies: Tensor, phases: Tensor, scale: Tensor, order: str
+) -> Tensor:
+    """``x`` and waves of its positions: ``functional.sinusoid.add_waves``."""
+    return (_add_waves if takes_formula() else _sinusoid)(x, positions, frequencies, phases, scale, order)

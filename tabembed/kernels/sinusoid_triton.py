@@ -1,0 +1,126 @@
+"""Waves added in Triton: a tile of steps and frequencies is computed once, for all rows that share it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tabembed.kernels.phase_triton import cos_sin, exact_turns, part
+
+_TILE = 1024  # waves of a tile
+_WIDEST = 128  # frequencies of a tile
+_PROGRAMS = 2048  # enough to fill a GPU: rows are split among programs until there are so many
+
+
+@triton.jit(
+    do_not_specialize=["n_tokens", "n_steps", "n_rows", "rows_each", "stride_p", "stride_r", "stride_s"]
+)
+def sinusoid_kernel(
+    out,
+    x,
+    positions,
+    frequencies,
+    phases,
+    scale,
+    n_tokens,
+    n_steps,
+    n_rows,
+    rows_each,
+    stride_p,
+    stride_r,
+    stride_s,
+    stride_d,
+    ORDER: tl.constexpr,
+    DIM: tl.constexpr,
+    N: tl.constexpr,
+    UNIT: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    TOKENS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    APPROXIMATE: tl.constexpr,
+):
+    """Add the waves of ``TOKENS`` steps and ``COLUMNS`` frequencies to ``rows_each`` rows.
+
+    Strides of ``x`` other than ``stride_d``, which counts only where ``UNIT`` is false, are in units of
+    ``ALIGNED`` elements, so that the compiler sees how far an address can be trusted.
+    """
+    N_TILES: tl.constexpr = (N + COLUMNS - 1) // COLUMNS
+    WIDE: tl.constexpr = x.dtype.element_ty == tl.float64
+    tile = tl.program_id(0) // N_TILES
+    j = (tl.program_id(0) % N_TILES) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    n_token_tiles = (n_tokens + TOKENS - 1) // TOKENS
+    token = (tile % n_token_tiles).to(tl.int64) * TOKENS + tl.arange(0, TOKENS)[:, None]
+    first = (tile // n_token_tiles).to(tl.int64) * rows_each
+    there = token < n_tokens
+    p, s = token // n_steps, token % n_steps
+
+    turns = exact_turns(tl.load(positions + token, mask=there, other=0), frequencies, j, j < N, N)
+    turns = part(turns + tl.load(phases + j, mask=j < N, other=0.0))
+    cosine, sine = cos_sin(turns, WIDE, APPROXIMATE)
+    factor = tl.load(scale).to(sine.dtype)
+    cosine, sine = cosine * factor, sine * factor
+
+    source = x + (p * stride_p + s * stride_s) * ALIGNED
+    target = out + (p * n_rows * n_steps + s) * DIM
+    if ORDER == "interleaved":
+        waves = tl.interleave(sine, cosine)
+        first_d = (tl.program_id(0) % N_TILES) * (2 * COLUMNS) + tl.arange(0, 2 * COLUMNS)[None, :]
+        second_d, second = first_d, waves
+    elif ORDER == "sin_cos":
+        first_d, second_d, waves, second = j, j + N, sine, cosine
+    elif ORDER == "cos_sin":
+        first_d, second_d, waves, second = j, j + N, cosine, sine
+    else:
+        first_d, second_d, waves, second = j, j, sine, cosine
+    inside = there & (first_d < (N if ORDER == "sin_cos" or ORDER == "cos_sin" else DIM))
+    for r in range(first, tl.minimum(first + rows_each, n_rows)):
+        from_row = source + r * stride_r * ALIGNED
+        to_row = target + r * n_steps * DIM
+        d = first_d if UNIT else first_d.to(tl.int64) * stride_d
+        values = tl.load(from_row + d, mask=inside, other=0.0).to(waves.dtype)
+        tl.store(to_row + first_d, values + waves, mask=inside)
+        if ORDER == "sin_cos" or ORDER == "cos_sin":
+            d = second_d if UNIT else second_d.to(tl.int64) * stride_d
+            values = tl.load(from_row + d, mask=inside, other=0.0).to(waves.dtype)
+            tl.store(to_row + second_d, values + second, mask=inside)
+
+
+def launch(
+    out: Tensor, x: Tensor, positions: Tensor, frequencies: Tensor, phases: Tensor, scale: Tensor, order: str
+) -> None:
+    """Write ``functional.sinusoid.add_waves`` into ``out``, which is contiguous and not empty."""
+    n_positions, n_rows, n_steps, dim = x.shape
+    n = phases.numel()
+    n_tokens = n_positions * n_steps
+    columns = min(triton.next_power_of_2(n), _WIDEST)
+    tokens = max(1, min(_TILE // columns, triton.next_power_of_2(n_tokens)))
+    tiles = triton.cdiv(n_tokens, tokens) * triton.cdiv(n, columns)
+    rows_each = triton.cdiv(n_rows, max(1, min(n_rows, _PROGRAMS // tiles)))
+    aligned = math.gcd(16, *x.stride()[:3])
+    with torch.cuda.device_of(x):
+        sinusoid_kernel[(tiles * triton.cdiv(n_rows, rows_each),)](
+            out,
+            x,
+            positions.contiguous(),
+            frequencies.contiguous(),
+            phases.contiguous(),
+            scale,
+            n_tokens,
+            n_steps,
+            n_rows,
+            rows_each,
+            *(stride // aligned for stride in x.stride()[:3]),
+            x.stride(3),
+            ORDER=order,
+            DIM=dim,
+            N=n,
+            UNIT=x.stride(3) == 1,
+            ALIGNED=aligned,
+            TOKENS=tokens,
+            COLUMNS=columns,
+            APPROXIMATE=x.is_cuda and torch.version.hip is None,
+        )
