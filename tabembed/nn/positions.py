@@ -79,14 +79,21 @@ def resolve_pair(
         - positions, k_positions, offset: as ``resolve`` takes them
         - output: ``(n_batch or 1, n_q)`` and ``(n_batch or 1, n_k)``, int64 or float64
 
-    Raises: as ``resolve``. ValueError for more queries than keys that have positions for all.
+    Raises: as ``resolve``. ValueError for more queries than keys that have positions for all. TypeError for
+        integers of one and floats of the other.
 
     >>> resolve_pair(None, None, 4, 1, 1, 3, torch.device("cpu"))
     (tensor([[6]]), tensor([[4, 5, 6]]))
     """
     if positions is not None and k_positions is not None:
         queries = resolve(positions, offset, n_batch, n_q, device)
-        return queries, resolve(k_positions, offset, n_batch, n_k, device, name="k_positions")
+        keys = resolve(k_positions, offset, n_batch, n_k, device, name="k_positions")
+        if queries.dtype != keys.dtype:
+            raise TypeError(
+                "positions and k_positions must both be integers or both floats, got "
+                f"{positions.dtype} and {k_positions.dtype}"
+            )
+        return queries, keys
     if positions is None and n_q > n_k:
         raise ValueError(f"positions must be given for more queries than keys, got {n_q} and {n_k}")
     if positions is not None and n_q != n_k and _length(positions) == n_q:

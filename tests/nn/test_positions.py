@@ -124,6 +124,13 @@ def test_the_pair_names_the_argument():
         pair(None, FIVE, 2, 1, 3, 5)
 
 
+def test_integers_and_floats_do_not_mix():
+    with pytest.raises(
+        TypeError, match="^positions and k_positions must both be integers or both floats, got"
+    ):
+        pair(FIVE, FIVE.double(), 0, 1, 5, 5)
+
+
 def test_encoded_tensors_are_floats():
     check_floats(torch.zeros(1, dtype=torch.float16), "x")
     with pytest.raises(TypeError, match=r"^x must be floats, got torch.int64$"):

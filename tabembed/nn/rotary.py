@@ -1,0 +1,213 @@
+"""Rotary position encoding of queries and keys, by row number or by real time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from tabembed._checks import (
+    check_bool,
+    check_choice,
+    check_finite,
+    check_integer,
+    check_last_dim,
+    check_scale,
+)
+from tabembed.functional.exact_phase import in_turns
+from tabembed.functional.rotary import LAYOUTS
+from tabembed.kernels import rotate
+from tabembed.nn.ladder import FixedLadder
+from tabembed.nn.positions import check_floats, resolve, resolve_pair
+from tabembed.nn.precision import WideModule, wide_dtype
+
+
+class RotaryEmbedding(WideModule):
+    """Turn every pair of features by its frequency times the position.
+
+    The product of a turned query and a turned key depends on how far apart they are, not on where. Positions
+    are row numbers or real time in any unit: phases of integers and float64 numbers are exact, Unix
+    nanoseconds included. Nothing is stored and no length is a limit.
+
+    Args:
+        dim: width of a head.
+        base: pair ``i`` turns by ``base^(−2i / rotary_dim)`` radians per unit of position.
+        frequencies: radians per unit of position, one for each pair, instead of those that follow from
+            ``base``; ``frequencies_from_periods`` lays them from the time scale of the data.
+        layout: which features make a pair, ``"half"``: i and i + width / 2, or ``"interleaved"``: 2 i and
+            2 i + 1. A network runs with the layout that it was trained with; ``convert_layout`` changes it.
+        rotary_dim: how many features turn, the first of each head; ``None`` turns all. The others pass.
+        learnable: learn the frequencies.
+
+    Shape:
+        - q, k: ``(*, n_steps, dim)``, or the steps in any other dimension, ``seq_dim``. The first of the
+          other dimensions are the sequences, the rest are heads. With three dimensions there are no heads;
+          or no sequences, where the steps come first or q and k have different numbers of them
+        - positions, k_positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, integers, float32 or float64
+        - output: shapes and dtypes of q and k
+
+    Raises: ValueError for a width that is odd or above ``dim``, an unknown layout, heads of another width,
+        positions of another shape or together with an offset, and more queries than keys without positions.
+        TypeError for positions in half precision.
+
+    Source: Su et al. 2021, arXiv:2104.09864, equation 34.
+
+    >>> rotary = RotaryEmbedding(8)
+    >>> q, k = torch.randn(2, 4, 1, 8), torch.randn(2, 2, 6, 8)  # one query and six keys, fewer key heads
+    >>> [x.shape for x in rotary(q, k, offset=torch.tensor([10, 25]))]
+    [torch.Size([2, 4, 1, 8]), torch.Size([2, 2, 6, 8])]
+    """
+
+    wide = ("frequencies",)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        base: float = 10_000.0,
+        frequencies: Sequence[float] | Tensor | None = None,
+        layout: str = "half",
+        rotary_dim: int | None = None,
+        learnable: bool = False,
+    ) -> None:
+        check_integer(dim=dim)
+        check_scale(base=base)
+        check_choice(LAYOUTS, layout=layout)
+        check_bool(learnable=learnable)
+        super().__init__()
+        self.dim, self.rotary_dim, self.layout = dim, rotary_width(dim, rotary_dim), layout
+        pairs = range(self.rotary_dim // 2)
+        ladder = [base ** (-2 * i / self.rotary_dim) for i in pairs] if frequencies is None else frequencies
+        self.ladder = FixedLadder(_checked(ladder, len(pairs)))
+        exact = torch.tensor(self.ladder.frequencies, dtype=torch.float64, device="cpu")
+        self.frequencies = nn.Parameter(torch.empty(len(pairs), dtype=wide_dtype())) if learnable else exact
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Frequencies that are learned start anew from the arguments."""
+        self.ladder.reset_parameters()
+        if self.learnable:
+            with torch.no_grad():
+                self.frequencies.copy_(torch.tensor(self.ladder.frequencies, dtype=torch.float64))
+
+    @property
+    def learnable(self) -> bool:
+        """Whether the frequencies are learned."""
+        return "frequencies" in self._parameters
+
+    def turns(self) -> Tensor:
+        """The frequencies in turns, as the kernels take them: ``(3, rotary_dim / 2)`` float64."""
+        return in_turns(self.frequencies) if self.learnable else self.ladder.turns
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        *,
+        positions: Tensor | None = None,
+        k_positions: Tensor | None = None,
+        offset: Tensor | int = 0,
+        seq_dim: int = -2,
+    ) -> tuple[Tensor, Tensor]:
+        """Queries and keys turned by their positions, in one launch.
+
+        Args:
+            q: queries.
+            k: keys; the number of heads and of steps may be another.
+            positions: of the queries, and of the keys where those have none of their own. As many as there
+                are keys; fewer queries are the last of them.
+            k_positions: of the keys.
+            offset: row number of the first key where no positions are given, one or one for each sequence.
+            seq_dim: which dimension holds the steps.
+        """
+        queries, keys = as_pair(q, k, self.dim, seq_dim)
+        n_sequences, _, n_q, _ = queries.shape
+        places = resolve_pair(positions, k_positions, offset, n_sequences, n_q, keys.shape[2], q.device)
+        queries, keys = rotate(queries, keys, *places, self.turns(), interleaved=self.interleaved)
+        return shaped_as(q, queries, seq_dim), shaped_as(k, keys, seq_dim)
+
+    def rotate(
+        self,
+        x: Tensor,
+        *,
+        positions: Tensor | None = None,
+        offset: Tensor | int = 0,
+        seq_dim: int = -2,
+    ) -> Tensor:
+        """One tensor turned by its positions; the arguments are those of ``forward``."""
+        heads = as_heads(x, self.dim, seq_dim, "x")
+        places = resolve(positions, offset, heads.shape[0], heads.shape[2], x.device)
+        turned, _ = rotate(heads, heads[:, :0], places, places, self.turns(), interleaved=self.interleaved)
+        return shaped_as(x, turned, seq_dim)
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether pairs are neighbours."""
+        return self.layout == "interleaved"
+
+    def extra_repr(self) -> str:
+        """Arguments."""
+        return f"{self.dim}, layout={self.layout!r}, rotary_dim={self.rotary_dim}, learnable={self.learnable}"
+
+
+def rotary_width(dim: int, rotary_dim: int | None) -> int:
+    """The number of features that turn.
+
+    Raises: ValueError when it is odd or there are not as many.
+    """
+    name, width = ("dim", dim) if rotary_dim is None else ("rotary_dim", rotary_dim)
+    check_integer(2, **{name: width})
+    if width % 2:
+        raise ValueError(f"{name} must be even, got {width}")
+    if width > dim:
+        raise ValueError(f"rotary_dim must be at most dim, {dim}, got {width}")
+    return width
+
+
+def as_heads(x: Tensor, dim: int, seq_dim: int, name: str) -> Tensor:
+    """A view of queries or keys as ``(n_sequences, n_heads, n_steps, dim)``.
+
+    Raises: TypeError for what is no tensor of floats. ValueError for another width, and for a ``seq_dim``
+        that is not there.
+    """
+    check_floats(x, name)
+    check_last_dim(x, dim, name)
+    if not (-x.ndim <= seq_dim < x.ndim - 1 and seq_dim != -1):
+        raise ValueError(f"seq_dim must be a dimension of {name} before the last, got {seq_dim} of {x.ndim}")
+    steps = x.movedim(seq_dim, -2)
+    if x.ndim > 3:
+        return steps.flatten(1, -3)
+    if x.ndim == 3 and seq_dim % 3:
+        return steps.unsqueeze(1)
+    return steps[(None,) * (4 - x.ndim)]
+
+
+def as_pair(q: Tensor, k: Tensor, dim: int, seq_dim: int) -> tuple[Tensor, Tensor]:
+    """Queries and keys as ``as_heads`` gives them, for as many sequences.
+
+    Raises: as ``as_heads``. ValueError when there are not as many sequences of both.
+    """
+    queries, keys = as_heads(q, dim, seq_dim, "q"), as_heads(k, dim, seq_dim, "k")
+    if queries.shape[0] == keys.shape[0]:
+        return queries, keys
+    if q.ndim == k.ndim == 3:  # heads of one sequence
+        return queries.transpose(0, 1), keys.transpose(0, 1)
+    raise ValueError(f"k must have {queries.shape[0]} sequences, as q has, got {keys.shape[0]}")
+
+
+def shaped_as(x: Tensor, heads: Tensor, seq_dim: int) -> Tensor:
+    """What ``as_heads`` made of ``x``, changed since, in the shape of ``x`` again."""
+    return heads.reshape(x.movedim(seq_dim, -2).shape).movedim(-2, seq_dim)
+
+
+def _checked(frequencies: Sequence[float] | Tensor, n_pairs: int) -> list[float]:
+    """Frequencies as numbers of Python."""
+    numbers = [float(frequency) for frequency in frequencies]
+    if len(numbers) != n_pairs:
+        raise ValueError(f"frequencies must be {n_pairs}, one for each pair, got {len(numbers)}")
+    for frequency in numbers:
+        check_finite(frequencies=frequency)
+        if frequency and not 1e-30 <= abs(frequency) <= 1e30:
+            raise ValueError(f"frequencies must be 0 or from 1e-30 to 1e+30, got {frequency}")
+    return numbers
