@@ -44,10 +44,9 @@ def cos_sin(turns, WIDE: tl.constexpr, APPROXIMATE: tl.constexpr):
     ``APPROXIMATE`` takes NVIDIA's instructions, right to 2⁻²⁰ in this range; the general functions would
     bring a path for large angles, with memory of its own.
     """
-    if WIDE:
-        angle = turns * 6.283185307179586
-        return tl.cos(angle), tl.sin(angle)
-    angle = turns.to(tl.float32) * 6.283185307179586
-    if APPROXIMATE:
-        return libdevice.fast_cosf(angle), libdevice.fast_sinf(angle)
-    return tl.cos(angle), tl.sin(angle)
+    angle = turns * 6.283185307179586 if WIDE else turns.to(tl.float32) * 6.283185307179586
+    if APPROXIMATE and not WIDE:  # one return: the compiler reads what stands after another
+        cosine, sine = libdevice.fast_cosf(angle), libdevice.fast_sinf(angle)
+    else:
+        cosine, sine = tl.cos(angle), tl.sin(angle)
+    return cosine, sine
