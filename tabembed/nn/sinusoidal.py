@@ -1,0 +1,125 @@
+"""Sinusoidal position codes, added to the rows of a sequence."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from tabembed._checks import check_bool, check_integer, check_last_dim, check_scale
+from tabembed.functional.sinusoid import falling
+from tabembed.kernels import sinusoid
+from tabembed.nn.dropout import Dropout
+from tabembed.nn.ladder import FixedLadder
+from tabembed.nn.positions import check_floats, resolve
+
+
+class SinusoidalEmbedding(nn.Module):
+    """Add sines and cosines of a row's position to it: ``dropout(x + scale · PE(position))``.
+
+    ``PE(t)[2i]`` is ``sin(t · base^(−2i / dim))``, ``PE(t)[2i + 1]`` its cosine. Positions are row numbers or
+    real time in any unit: phases of integers and float64 numbers are exact, whatever their size. Nothing is
+    stored and no length is a limit. (The embedding of a diffusion timestep is ``TimestepEmbedding``.)
+
+    Args:
+        dim: width of a row; an odd one lacks the last cosine.
+        base: what the slowest period grows towards, in units of 2π.
+        dropout: share of elements dropped while training.
+        learnable_scale: learn one factor of all codes, 1 at first.
+
+    Shape:
+        - x: ``(*, n_steps, dim)``; the first of the other dimensions are the sequences
+        - positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, integers, float32 or float64
+        - offset: a row number, or one for each sequence, ``(n_sequences,)``
+        - output: shape and dtype of x; the same inside autocast
+
+    Raises: ValueError for rows of another width, positions of another shape or together with an offset.
+        TypeError for positions in half precision, and an x that is not floats.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, 3.5.
+
+    >>> embedding = SinusoidalEmbedding(4)
+    >>> embedding(torch.zeros(1, 2, 4), offset=7)
+    tensor([[[ 0.6570,  0.7539,  0.0699,  0.9976],
+             [ 0.9894, -0.1455,  0.0799,  0.9968]]])
+    """
+
+    def __init__(
+        self, dim: int, *, base: float = 10_000.0, dropout: float = 0.0, learnable_scale: bool = False
+    ) -> None:
+        check_integer(dim=dim)
+        check_scale(base=base)
+        check_bool(learnable_scale=learnable_scale)
+        super().__init__()
+        self.dim, self.base = dim, float(base)
+        self.waves = StillWaves(falling(dim, self.base))
+        self.scale = nn.Parameter(torch.empty(())) if learnable_scale else None
+        self.dropout = Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """A scale that is learned starts at 1."""
+        self.waves.reset_parameters()
+        if self.scale is not None:
+            nn.init.ones_(self.scale)
+
+    def forward(self, x: Tensor, *, positions: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
+        """Rows with their positions.
+
+        Args:
+            x: rows.
+            positions: of the steps; ``None`` counts from ``offset``.
+            offset: row number of the first step.
+        """
+        n_sequences, n_steps = check_sequences(x, self.dim)
+        places = resolve(positions, offset, n_sequences, n_steps, x.device)
+        waves, scale = self.waves, self.waves.one if self.scale is None else self.scale
+        rows = x.reshape(len(places), math.prod(x.shape[:-2]) // max(1, len(places)), n_steps, self.dim)
+        coded = sinusoid(rows, places, waves.turns, waves.phases, scale, "interleaved")
+        return self.dropout(coded.reshape(x.shape))
+
+    def extra_repr(self) -> str:
+        """Arguments."""
+        return f"{self.dim}, base={self.base:g}, learnable_scale={self.scale is not None}"
+
+
+class StillWaves(FixedLadder):
+    """A ladder whose waves start at phase 0 with amplitude 1, ready for ``kernels.sinusoid``.
+
+    Args:
+        frequencies: radians per unit of position.
+
+    Shape:
+        - phases: ``(n_frequencies,)`` float64; one: ``()`` float64
+
+    >>> StillWaves([1.0, 0.1]).phases
+    tensor([0., 0.], dtype=torch.float64)
+    """
+
+    phases: Tensor
+    one: Tensor
+
+    def __init__(self, frequencies: list[float]) -> None:
+        super().__init__(frequencies)
+        self.register_buffer("phases", self.turns.new_zeros(len(frequencies)), persistent=False)
+        self.register_buffer("one", self.turns.new_ones(()), persistent=False)
+
+    def reset_parameters(self) -> None:
+        """Write the numbers over whatever stands in memory."""
+        super().reset_parameters()
+        self.phases, self.one = torch.zeros_like(self.turns[0]), self.turns.new_ones(())
+
+
+def check_sequences(x: Tensor, dim: int) -> tuple[int, int]:
+    """Rows of a known width stand in sequences.
+
+    Returns: number of sequences, 1 where there is no such dimension, and of steps.
+
+    Raises: TypeError for an x that is not floats. ValueError for another width, or no steps.
+    """
+    check_floats(x, "x")
+    check_last_dim(x, dim, "x")
+    if x.ndim < 2:
+        raise ValueError(f"x must have shape (*, n_steps, {dim}), got {tuple(x.shape)}")
+    return (x.shape[0] if x.ndim > 2 else 1), x.shape[-2]
