@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from numbers import Real
 from typing import Any
@@ -49,26 +48,6 @@ def decay(elapsed: Any, half_life: Any) -> Tensor:
     gone = passed > _GONE * life
     weight = torch.exp2(-(passed.clamp(min=0).masked_fill(gone, 0) / life))
     return weight.masked_fill(gone, 0).to(dtype)
-
-
-def geometric_rates(shortest: float, longest: float, n: int, device: torch.device | None = None) -> Tensor:
-    """Rates of decay whose half-lives grow from the shortest to the longest in equal ratios.
-
-    Args:
-        shortest: first half-life, in the unit of the positions.
-        longest: last half-life.
-        n: number of rates; one alone has the shortest half-life.
-        device: where to.
-
-    Shape:
-        - output: ``(n,)`` float64, per unit: ``exp(−rate · elapsed)`` halves with every half-life
-
-    >>> geometric_rates(1.0, 4.0, 3)
-    tensor([0.6931, 0.3466, 0.1733], dtype=torch.float64)
-    """
-    steps = torch.arange(n, dtype=torch.float64, device=device)
-    ratio = math.log(shortest / longest) / max(n - 1, 1)
-    return (steps * ratio).exp() * (math.log(2) / shortest)
 
 
 def _numbers(x: Any, name: str) -> tuple[Tensor, bool]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.decay import decay, geometric_rates
+from tabembed.functional.decay import decay
 
 DAYS = [0.0, 3.5, 7.0, 14.0]
 WEIGHTS = torch.tensor([1, 0.5**0.5, 0.5, 0.25], dtype=torch.float64)
@@ -127,9 +127,3 @@ def test_compiles_exports_and_vmaps():
     compiled = torch.compile(decay, fullgraph=True, backend="aot_eager")
     assert_close(compiled(x, 2.0), decay(x, 2.0), rtol=0, atol=0)
     assert_close(torch.func.vmap(lambda row: decay(row, 2.0))(x), decay(x, 2.0), rtol=0, atol=0)
-
-
-def test_rates_are_geometric():
-    rates = geometric_rates(2.0, 32.0, 5)
-    assert_close(math.log(2) / rates, torch.tensor([2.0, 4, 8, 16, 32], dtype=torch.float64))
-    assert_close(geometric_rates(3.0, 100.0, 1) * 3, torch.tensor([math.log(2)], dtype=torch.float64))
