@@ -39,6 +39,18 @@ _HOMES = {
     "coverage": "tabembed.nn",
     "calibrate": "tabembed.nn",
     "RandomFourierFeatures": "tabembed.nn",
+    "RotaryEmbedding": "tabembed.nn",
+    "ALiBiEmbedding": "tabembed.nn",
+    "SinusoidalEmbedding": "tabembed.nn",
+    "LearnedPositionalEmbedding": "tabembed.nn",
+    "TokenEmbedding": "tabembed.nn",
+    "TemporalPositionEncoder": "tabembed.nn",
+    "RelativeDecay": "tabembed.nn",
+    "convert_layout": "tabembed.nn",
+    "decay": "tabembed.functional.decay",
+    "frequencies_from_periods": "tabembed.functional.periods",
+    "row_positions": "tabembed.functional.position",
+    "use_backend": "tabembed.kernels",
     "TableBatch": "tabembed.batch",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
@@ -55,25 +67,37 @@ if TYPE_CHECKING:
     from tabembed.estimators import LearnedFourierTransformer as LearnedFourierTransformer
     from tabembed.estimators import RandomFourierTransformer as RandomFourierTransformer
     from tabembed.estimators import TableEmbedder as TableEmbedder
+    from tabembed.functional.decay import decay as decay
+    from tabembed.functional.periods import frequencies_from_periods as frequencies_from_periods
     from tabembed.functional.piecewise import quantile_edges as quantile_edges
+    from tabembed.functional.position import row_positions as row_positions
+    from tabembed.kernels import use_backend as use_backend
     from tabembed.nn import AdaLayerNorm as AdaLayerNorm
+    from tabembed.nn import ALiBiEmbedding as ALiBiEmbedding
     from tabembed.nn import CyclicEmbedding as CyclicEmbedding
     from tabembed.nn import EntityEmbedding as EntityEmbedding
     from tabembed.nn import FiLM as FiLM
     from tabembed.nn import FrequencyEmbedding as FrequencyEmbedding
     from tabembed.nn import GaussianFourierProjection as GaussianFourierProjection
     from tabembed.nn import LearnedFourierFeatures as LearnedFourierFeatures
+    from tabembed.nn import LearnedPositionalEmbedding as LearnedPositionalEmbedding
     from tabembed.nn import LinearEmbedding as LinearEmbedding
     from tabembed.nn import MultiCategoricalEmbedding as MultiCategoricalEmbedding
     from tabembed.nn import PeriodicEmbedding as PeriodicEmbedding
     from tabembed.nn import PiecewiseLinearEmbedding as PiecewiseLinearEmbedding
     from tabembed.nn import RandomFourierFeatures as RandomFourierFeatures
+    from tabembed.nn import RelativeDecay as RelativeDecay
+    from tabembed.nn import RotaryEmbedding as RotaryEmbedding
+    from tabembed.nn import SinusoidalEmbedding as SinusoidalEmbedding
     from tabembed.nn import TableEmbedding as TableEmbedding
+    from tabembed.nn import TemporalPositionEncoder as TemporalPositionEncoder
     from tabembed.nn import TimeEmbedding as TimeEmbedding
     from tabembed.nn import TimestampEmbedding as TimestampEmbedding
     from tabembed.nn import TimestepEmbedding as TimestepEmbedding
     from tabembed.nn import TimestepFeatures as TimestepFeatures
+    from tabembed.nn import TokenEmbedding as TokenEmbedding
     from tabembed.nn import calibrate as calibrate
+    from tabembed.nn import convert_layout as convert_layout
     from tabembed.nn import coverage as coverage
     from tabembed.schema import TableSchema as TableSchema
     from tabembed.table import Categorical as Categorical
