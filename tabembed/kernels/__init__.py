@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tabembed.functional import rotary as _rotary
+from tabembed.functional.rotary import rotate as _turn
 from tabembed.functional.sinusoid import add_waves as _add_waves
 from tabembed.kernels.backend import backend, takes_formula, use_backend
+from tabembed.kernels.rotary import rotate as _rotate
 from tabembed.kernels.sinusoid import sinusoid as _sinusoid
 
 __all__ = ["backend", "rotate", "sinusoid", "use_backend"]
@@ -24,7 +25,8 @@ def rotate(
     inverse: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Queries and keys turned by their positions: ``functional.rotary.rotate``."""
-    return _rotary.rotate(q, k, q_positions, k_positions, frequencies, rates, origin, interleaved, inverse)
+    places = q_positions, k_positions, frequencies, rates, origin
+    return (_turn if takes_formula() else _rotate)(q, k, *places, interleaved, inverse)
 
 
 def sinusoid(
