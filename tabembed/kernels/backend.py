@@ -9,6 +9,7 @@ from types import TracebackType
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType
 
 from tabembed._checks import check_choice
 
@@ -58,8 +59,11 @@ def backend() -> str:
 
 
 def takes_formula() -> bool:
-    """Whether ``functional`` itself runs: when asked for, and in exports, which then need no tabembed."""
-    return backend() == "reference" or (backend() == "auto" and torch.compiler.is_exporting())
+    """Whether ``functional`` itself runs: when asked for; in exports, which then need no tabembed; and where
+    ``torch.func`` differentiates, which it does with no custom operator."""
+    if backend() != "auto":
+        return backend() == "reference"
+    return torch.compiler.is_exporting() or (not torch.compiler.is_compiling() and _differentiates())
 
 
 def runs_triton(tensor: Tensor) -> bool:
@@ -75,6 +79,12 @@ def runs_triton(tensor: Tensor) -> bool:
             )
         return True
     return tensor.is_cuda and find_spec("triton") is not None
+
+
+def _differentiates() -> bool:
+    """Whether ``torch.func.grad``, ``jvp`` or what is made of them is at work."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return any(level.key() in (TransformType.Grad, TransformType.Jvp) for level in stack)
 
 
 def interprets() -> bool:
