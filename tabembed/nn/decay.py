@@ -20,10 +20,10 @@ from tabembed.nn.rotary import RotaryEmbedding, as_pair, rotary_width, shaped_as
 class RelativeDecay(WideModule):
     """Scale queries and keys so that their products halve with every half-life between them.
 
-    A query is scaled by ``2^(−t / half_life)``, a key by ``2^(t / half_life)``, ``t`` since an origin, so that
-    the product of a pair of features holds ``2^(−elapsed / half_life)``, wherever both stand. What lies after
-    a query grows by the same law: use a causal mask. Exponents end at 80 (float16: 10), so queries must be that
-    near the origin, and keys, too, unless they are older; ``attention`` works in blocks where they are.
+    A query is scaled by ``2^(−t / half_life)``, a key by ``2^(t / half_life)``, ``t`` since an origin: the
+    product of a pair of features holds ``2^(−elapsed / half_life)``, wherever both stand. What lies after a
+    query grows by the same law, so use a causal mask. Exponents end at 80 (float16: 10): queries must be that
+    near the origin, and keys, too, unless they are older. ``attention`` works in blocks where they are.
 
     Args:
         dim: width of a head.
@@ -83,7 +83,9 @@ class RelativeDecay(WideModule):
 
     def largest_rate(self) -> float:
         """The rate of the pair that fades fastest: what bounds how far a block may reach."""
-        return math.log(2) / self.shortest if self.log_half_lives is None else float(self.rates().max())
+        return (
+            math.log(2) / self.shortest if self.log_half_lives is None else float(self.rates().detach().max())
+        )
 
     @property
     def half_lives(self) -> Tensor:

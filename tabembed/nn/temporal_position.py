@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from tabembed._checks import check_finite, check_scale
 from tabembed.functional.phase import widened
 from tabembed.nn.positions import resolve
+from tabembed.nn.precision import WideModule, wide_dtype
 from tabembed.nn.rotary import RotaryEmbedding, as_heads, shaped_as
 
 
-class TemporalPositionEncoder(nn.Module):
+class TemporalPositionEncoder(WideModule):
     """Turn tokens by their positions and multiply them by ``sigmoid(−t · w)``.
 
     ``t`` is the position in units of a fixed horizon, so that a row has one code whatever batch it stands in,
@@ -38,17 +39,20 @@ class TemporalPositionEncoder(nn.Module):
     tensor([0.5000, 0.4998, 0.4995], grad_fn=<SelectBackward0>)
     """
 
+    wide = ("w",)
+
     def __init__(self, dim: int, *, horizon: float, decay_rate: float = 0.1, base: float = 10_000.0) -> None:
         check_scale(horizon=horizon)
         check_finite(decay_rate=decay_rate)
         super().__init__()
-        self.dim, self.horizon, self.decay_rate = dim, horizon, decay_rate
+        self.dim, self.horizon, self.decay_rate, self.base = dim, horizon, decay_rate, base
         self.rotary = RotaryEmbedding(dim, base=base)
-        self.w = nn.Parameter(torch.empty(dim))
+        self.w = nn.Parameter(torch.empty(dim, dtype=wide_dtype()))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Every feature starts at ``decay_rate``."""
+        self.rotary.reset_parameters()
         nn.init.constant_(self.w, float(self.decay_rate))
 
     def forward(
@@ -64,7 +68,7 @@ class TemporalPositionEncoder(nn.Module):
         rows = as_heads(x, self.dim, -2, "x")
         places = resolve(positions, offset, rows.shape[0], rows.shape[2], x.device)
         wide = widened(rows)
-        t = (places / float(self.horizon)).to(wide.dtype)[:, None, :, None]
+        t = (places.double() / float(self.horizon)).to(wide.dtype)[:, None, :, None]
         decay = torch.sigmoid(-t * self.w.to(wide.dtype)).expand(rows.shape)
         encoded = self.rotary.rotate(wide, positions=places) * decay
         return shaped_as(x, encoded.to(x.dtype), -2), shaped_as(x, decay.to(x.dtype), -2)
