@@ -67,25 +67,27 @@ class ALiBiEmbedding(WideModule):
     @property
     def slopes(self) -> Tensor:
         """The slope of every head, ``(num_heads,)``, float32 or wider."""
-        return self._slopes_on(self._follows_dtype.device)
+        return self.slopes_on(self._follows_dtype.device)
 
-    def _slopes_on(self, device: torch.device) -> Tensor:
+    def slopes_on(self, device: torch.device) -> Tensor:
+        """The slopes, on a device where fixed ones are needed: nothing says where the module stands."""
         if self.learned_slopes is not None:
             return self.learned_slopes
         return paper_slopes(self.num_heads, device).to(torch.promote_types(self.dtype, torch.float32))
 
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+    def bias(self, q_positions: Tensor, k_positions: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """The bias of some queries and keys, any number of each.
 
         Args:
             q_positions: row numbers, or real time in any unit.
             k_positions: the same of the keys.
+            dtype: of the scores that it is for; nothing is computed in one narrower than ``slopes``.
 
         Shape:
             - q_positions: ``(n_q,)`` or ``(n_batch, n_q)``, integers, float32 or float64;
               k_positions: ``(n_k,)`` or ``(n_batch, n_k)``
-            - output: ``(num_heads, n_q, n_k)`` or ``(n_batch, num_heads, n_q, n_k)``, in the dtype of
-              ``slopes``
+            - output: ``(num_heads, n_q, n_k)`` or ``(n_batch, num_heads, n_q, n_k)``, in the wider of
+              ``dtype`` and that of ``slopes``
 
         Raises: TypeError for positions in half precision or no numbers.
 
@@ -93,14 +95,16 @@ class ALiBiEmbedding(WideModule):
         tensor([[-0.5000, -5.0000]])
         """
         queries, keys = _pair(q_positions, k_positions)
-        return linear_bias(queries, keys, self._slopes_on(keys.device), self.unit, self.mode == "causal")
+        slopes = self.slopes_on(keys.device)
+        slopes = slopes if dtype is None else slopes.to(torch.promote_types(slopes.dtype, dtype))
+        return linear_bias(queries, keys, slopes, self.unit, self.mode == "causal")
 
     def forward(self, scores: Tensor) -> Tensor:
         """Scores plus the bias of row numbers."""
         check_floats(scores, "scores")
         check_scores(scores, self.num_heads)
         rows = torch.arange(scores.shape[-1], device=scores.device)
-        bias = self.bias(rows[rows.shape[0] - scores.shape[-2] :], rows)
+        bias = self.bias(rows[rows.shape[0] - scores.shape[-2] :], rows, scores.dtype)
         return (scores + bias).to(scores.dtype)
 
     def score_mod(self, positions: Tensor, q_positions: Tensor | None = None) -> ScoreMod:
@@ -121,7 +125,7 @@ class ALiBiEmbedding(WideModule):
         torch.Size([1, 2, 3, 16])
         """
         queries, keys = _pair(positions if q_positions is None else q_positions, positions)
-        slopes = self._slopes_on(keys.device)
+        slopes = self.slopes_on(keys.device)
         causal, unit = self.mode == "causal", self.unit
 
         def modified(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:

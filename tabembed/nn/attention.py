@@ -1,0 +1,144 @@
+"""Attention over rows that stand somewhere: by number or in time, padded, packed or one at a time."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor
+
+from tabembed.functional.position import row_positions
+from tabembed.nn.alibi import ALiBiEmbedding
+from tabembed.nn.attention_batch import Batch, attend_batch
+from tabembed.nn.attention_checks import (
+    check_bias,
+    check_heads,
+    check_mask,
+    check_packed,
+    check_rotary,
+    check_rows,
+)
+from tabembed.nn.decay import RelativeDecay
+from tabembed.nn.packed import attend_packed
+from tabembed.nn.positions import resolve
+from tabembed.nn.rotary import RotaryEmbedding
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    rotary: RotaryEmbedding | RelativeDecay | None = None,
+    bias: ALiBiEmbedding | Tensor | None = None,
+    positions: Tensor | None = None,
+    mask: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    causal: bool = True,
+) -> Tensor:
+    """Scaled dot-product attention, with positions, padding and packing in one call.
+
+    The work is torch's ``scaled_dot_product_attention``, in the dtype of the arguments. What depends on two
+    positions is made for some rows at a time, so that memory grows with length, not with its square; causal
+    ALiBi in long sequences is never written out at all.
+
+    A sequence gives the same rows padded on the left, on the right, packed, alone, or one query at a time
+    against the keys so far.
+
+    Args:
+        q: queries.
+        k: keys; their heads may be fewer, each for as many of the queries'.
+        v: values.
+        rotary: turns queries and keys by their positions; a ``RelativeDecay`` lets scores fade with
+            elapsed time, which needs ``causal``.
+        bias: an ``ALiBiEmbedding``, or numbers that are added to the scores.
+        positions: of the keys, row numbers or real time in any unit; ``None`` counts the real rows. Fewer
+            queries are the last rows. In causal attention with a bias or a decay they must not fall.
+        mask: True for the real rows among the keys, of which padding may hold anything; or True where a
+            query may attend to a key.
+        cu_seqlens: where sequences begin and end that are packed in one, from 0 to the number of rows; they
+            do not see each other, and rows are counted in each. It is read, so not in a compiled graph.
+        causal: a query sees the keys up to its own row, and gives zeros where that is padding. Otherwise
+            queries that are fewer or more than the keys may be other rows, of which ``mask`` says nothing.
+
+    Shape:
+        - q, output: ``(n_batch, n_heads, n_q, dim)``, floats; k, v: ``(n_batch, n_k_heads, n_k, dim)`` in the
+          dtype of q
+        - bias: a shape that broadcasts to ``(n_batch, n_heads, n_q, n_k)``
+        - positions: ``(n_k,)`` or ``(n_batch, n_k)``, integers, float32 or float64
+        - mask: ``(n_batch, n_k)``, or four dimensions that broadcast to the scores; bool. A query that may
+          attend to nothing gives zeros
+        - cu_seqlens: ``(n_sequences + 1,)`` integers; n_batch is 1 then
+
+    Raises: ValueError for shapes that do not fit, positions that fall, ``cu_seqlens`` that do not go from 0
+        to the number of rows or stand beside a mask, and a decay that looks ahead. TypeError for other kinds
+        and dtypes.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1.
+
+    >>> q = k = v = torch.randn(1, 8, 5, 16)
+    >>> hours = torch.tensor([0.0, 0.5, 9.0, 9.1, 30.0])
+    >>> bias = ALiBiEmbedding(8, mode="causal", unit=24)
+    >>> attention(q, k, v, bias=bias, positions=hours).shape
+    torch.Size([1, 8, 5, 16])
+    >>> attention(q[:, :, -1:], k, v, bias=bias, positions=hours).shape
+    torch.Size([1, 8, 1, 16])
+    """
+    check_heads(q, k, v)
+    check_rotary(rotary, causal)
+    check_bias(bias, q, k)
+    check_mask(mask, q, k)
+    positioned = rotary is not None or positions is not None or isinstance(bias, ALiBiEmbedding)
+    check_rows(q, k, causal or positioned)
+    if positions is not None:
+        positions = resolve(positions, 0, q.shape[0], k.shape[2], q.device)
+    one = functools.partial(_attend, rotary=rotary, bias=bias, causal=causal)
+    if cu_seqlens is None:
+        return one(q, k, v, positions, mask)
+    ends = check_packed(cu_seqlens, q, k, bias, mask)
+    return attend_packed(q, k, v, positions, ends, one, with_mask=not causal)
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Tensor | None,
+    mask: Tensor | None,
+    *,
+    rotary: RotaryEmbedding | RelativeDecay | None,
+    bias: ALiBiEmbedding | Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """Attention of a batch that is not packed."""
+    padding, mask = (mask, None) if mask is not None and mask.ndim == 2 else (None, mask)
+    counted = positions is None
+    if positions is None:
+        rows = torch.arange(k.shape[2], device=q.device).unsqueeze(0)
+        positions = rows if padding is None else row_positions(padding)
+    if padding is not None:
+        q, k, v, positions = _without_padding(q, k, v, positions, padding, causal)
+    if isinstance(rotary, RotaryEmbedding):
+        own = positions[:, k.shape[2] - q.shape[2] :]
+        q, k = rotary(q, k, positions=own, k_positions=positions)
+    decay = rotary if isinstance(rotary, RelativeDecay) else None
+    alibi, added = (bias, None) if isinstance(bias, ALiBiEmbedding) else (None, bias)
+    return attend_batch(Batch(q, k, v, positions, counted, padding, mask, alibi, added, decay, causal))
+
+
+def _without_padding(
+    q: Tensor, k: Tensor, v: Tensor, positions: Tensor, padding: Tensor, causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Zeros instead of padded rows; their positions are those of the last real row before, or the first.
+
+    A NaN would reach every gradient as NaN · 0, and a decay has its origin in the last row of a block.
+    """
+    real = padding[:, None, :, None]
+    k, v = torch.where(real, k, 0), torch.where(real, v, 0)
+    if causal:
+        q = torch.where(real[:, :, k.shape[2] - q.shape[2] :], q, 0)
+    steps = torch.arange(k.shape[2], device=q.device)
+    last = torch.where(padding, steps, -1).cummax(-1).values
+    nearest = torch.where(last < 0, padding.int().argmax(-1, keepdim=True), last)
+    held = torch.where(padding, positions, 0).expand_as(nearest).gather(-1, nearest)
+    return q, k, v, held
