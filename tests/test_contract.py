@@ -51,6 +51,10 @@ def two_dims(case, *leading):
     return leading if any(len(dims) == 2 for dims in case.leading) else leading[:1]
 
 
+def last_digit(case):
+    return dict.fromkeys(("rtol", "atol"), 5e-7 if case.fused else 0.0)
+
+
 def run_with(module, inputs):
     """Output and gradients of every parameter for a fixed direction."""
     output = module(*inputs)
@@ -85,7 +89,7 @@ def test_strided_inputs_give_the_same(case: Case):
     stepped = on_tensors(lambda t: torch.stack((t, t.roll(1, 0)), dim=-1)[..., 0], inputs)
     for strided in (turned, stepped):
         assert not pytree.tree_leaves(strided)[0].is_contiguous()
-        assert_close(module(*strided), module(*inputs), rtol=0, atol=0)
+        assert_close(module(*strided), module(*inputs), **last_digit(case))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -250,7 +254,7 @@ def test_export_with_any_number_of_rows(case: Case):
     program = torch.export.export(module, case.inputs((9,)), dynamic_shapes=dynamic).module()
     for rows in (9, 14):
         inputs = case.inputs((rows,))
-        assert_close(program(*inputs), module(*inputs), rtol=0, atol=0)
+        assert_close(program(*inputs), module(*inputs), **last_digit(case))
 
 
 @cases(CASES)

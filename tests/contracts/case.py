@@ -47,6 +47,8 @@ class Case:
         matrices: it has learned matrices in the middle, so that half precision and autocast round
             more than once.
         follows: number of first inputs whose dtype the output has; with 0 it has that of the weights.
+        fused: it calls an operator with one way for contiguous inputs, another for strided or traced ones;
+            in float32 they agree to the last digit but one.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Case:
     leading: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3), (0,), (2, 0))
     matrices: bool = False
     follows: int = 0
+    fused: bool = False
 
 
 def drawn(seed: int = 0) -> torch.Generator:

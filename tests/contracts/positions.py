@@ -29,9 +29,9 @@ class Drawn(nn.Module):
         generator = generator_of(self.seed)
         with torch.no_grad():
             for parameter in self.parameters():
-                factor = torch.empty_like(parameter)
+                factor = torch.empty_like(parameter, dtype=torch.float32)
                 normal_(factor, 0.3, generator)
-                parameter.mul_(factor.exp())
+                parameter.copy_(parameter.float() * factor.exp())
 
 
 class RotaryEmbedding(Drawn, modules.RotaryEmbedding):
@@ -163,7 +163,7 @@ def expect_alibi(m: Any, inputs: tuple[Any, ...]) -> Tensor:
 
 
 def expect_sinusoidal(m: Any, inputs: tuple[Any, ...]) -> Tensor:
-    scale = [float(p) for p in m.parameters()] or [1.0]
+    scale = [p.item() for p in m.parameters()] or [1.0]
 
     def row(x: Any, positions: Any = None) -> list[list[float]]:
         places = range(len(x)) if positions is None else positions
@@ -190,23 +190,28 @@ def expect_token(m: Any, inputs: tuple[Any, ...]) -> Tensor:
     return by_row(lambda i: reference.token(i, table, m.padding_idx), inputs[0].shape, *inputs)
 
 
-def expect_temporal(m: Any, inputs: tuple[Any, ...]) -> Tensor:
-    rates, frequencies = the_parameter(m), reference.ladder(m.dim // 2, m.dim)
+def expect_temporal(base: float) -> Any:
+    """The loop with the learned rates."""
 
-    def row(x: Any, positions: Any = None) -> list[list[float]]:
-        places = range(len(x)) if positions is None else positions
-        parts = [
-            reference.temporal_position(e, p, frequencies, rates, m.horizon)
-            for e, p in zip(x, places, strict=True)
-        ]
-        return [code + factor for code, factor in parts]
+    def expected(m: Any, inputs: tuple[Any, ...]) -> Tensor:
+        rates, frequencies = the_parameter(m), reference.ladder(m.dim // 2, m.dim, base)
 
-    return by_row(row, inputs[0].shape[:-2], *inputs)
+        def row(x: Any, positions: Any = None) -> list[list[float]]:
+            places = range(len(x)) if positions is None else positions
+            both = [
+                reference.temporal_position(e, p, frequencies, rates, m.horizon)
+                for e, p in zip(x, places, strict=True)
+            ]
+            return [code + factor for code, factor in both]
+
+        return by_row(row, inputs[0].shape[:-2], *inputs)
+
+    return expected
 
 
 YEAR = reference.frequencies_from_periods(HOUR, 8766 * HOUR, 4)  # in nanoseconds
 DAYS = reference.frequencies_from_periods(60.0, 86_400.0, 3)  # in seconds
-BATCHES: dict[str, Any] = {"leading": ((), (3,), (0,))}
+BATCHES = ((), (3,), (0,))
 
 CASES = [
     Case(
@@ -215,7 +220,8 @@ CASES = [
         lambda leading: (*some_pair(leading, 6), some_places(leading)),
         expect_rotary(reference.ladder(3, 6), "half"),
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "RotaryEmbedding-nanoseconds",
@@ -223,7 +229,8 @@ CASES = [
         lambda leading: (*some_pair(leading, 8), some_instants(leading)),
         expect_rotary(YEAR, "interleaved"),
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "RotaryEmbedding-seconds",
@@ -231,27 +238,30 @@ CASES = [
         lambda leading: (*some_pair(leading, 6), some_seconds(leading)),
         expect_rotary(DAYS, "half"),
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "RotaryEmbedding-partial",
         lambda seed: RotaryEmbedding(7, base=50.0, rotary_dim=4, layout="interleaved", seed=seed),
         lambda leading: (
             *some_pair(leading, 7, 4),
-            some_places(leading).float() / 7,
-            some_places(leading, 4),
+            some_places(leading),
+            some_places(leading, 4) - 9,
         ),
         expect_rotary(reference.ladder(2, 4, 50.0), "interleaved"),
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "RotaryEmbedding-learned",
         lambda seed: RotaryEmbedding(6, learnable=True, seed=seed),
-        lambda leading: (*some_pair(leading, 6), some_places(leading).double() / 7),
+        lambda leading: (*some_pair(leading, 6), some_places(leading).float() / 7),
         expect_rotary(None, "half"),
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "RelativeDecay",
@@ -259,7 +269,8 @@ CASES = [
         lambda leading: (*some_pair(leading, 6, 4), some_instants(leading), some_instants(leading, 4)),
         expect_decay,
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "RelativeDecay-learned",
@@ -267,7 +278,8 @@ CASES = [
         lambda leading: (*some_pair(leading, 6, 4), some_instants(leading), some_instants(leading, 4)),
         expect_decay,
         follows=2,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "ALiBiEmbedding",
@@ -275,7 +287,7 @@ CASES = [
         lambda leading: (some_rows(leading, 3, 4, 5),),
         expect_alibi,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "ALiBiEmbedding-causal",
@@ -283,7 +295,7 @@ CASES = [
         lambda leading: (some_rows(leading, 2, 1, 4),),
         expect_alibi,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "ALiBiEmbedding-learned",
@@ -291,7 +303,7 @@ CASES = [
         lambda leading: (some_rows(leading, 3, 4, 4),),
         expect_alibi,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "SinusoidalEmbedding",
@@ -299,7 +311,7 @@ CASES = [
         lambda leading: (some_rows(leading, STEPS, 6),),
         expect_sinusoidal,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "SinusoidalEmbedding-odd",
@@ -307,7 +319,7 @@ CASES = [
         lambda leading: (some_rows(leading, STEPS, 5), some_places(leading, below=250)),
         expect_sinusoidal,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "SinusoidalEmbedding-seconds",
@@ -315,7 +327,7 @@ CASES = [
         lambda leading: (some_rows(leading, STEPS, 4), some_seconds(leading) - 1.3e9),
         expect_sinusoidal,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "LearnedPositionalEmbedding",
@@ -323,7 +335,7 @@ CASES = [
         lambda leading: (some_rows(leading, STEPS, 4),),
         expect_learned,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "LearnedPositionalEmbedding-padding",
@@ -331,7 +343,7 @@ CASES = [
         lambda leading: (some_rows(leading, STEPS, 4), some_places(leading) * (torch.arange(STEPS) > 1)),
         expect_learned,
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
     ),
     Case(
         "TokenEmbedding",
@@ -341,18 +353,20 @@ CASES = [
     ),
     Case(
         "TemporalPositionEncoder",
-        lambda seed: TemporalPositionEncoder(6, horizon=40, seed=seed),
+        lambda seed: TemporalPositionEncoder(6, horizon=40, decay_rate=0.5, base=100.0, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 6),),
-        expect_temporal,
+        expect_temporal(100.0),
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
     Case(
         "TemporalPositionEncoder-days",
         lambda seed: TemporalPositionEncoder(4, horizon=30.5, decay_rate=2.0, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 4), some_places(leading).double() / 7),
-        expect_temporal,
+        expect_temporal(10_000.0),
         follows=1,
-        **BATCHES,
+        leading=BATCHES,
+        fused=True,
     ),
 ]
