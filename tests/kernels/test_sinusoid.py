@@ -190,7 +190,7 @@ def test_a_third_derivative():
     assert_close(third(op), third(add_waves), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("order", "dtype"), zip(WAVES, DTYPES, strict=True), ids=str)
+@pytest.mark.parametrize(("order", "dtype"), list(zip(WAVES, DTYPES, strict=True)), ids=str)
 def test_opcheck(order, dtype):
     x, positions, *others, _ = arguments(order, dtype)
     for rows in (x.transpose(1, 2).contiguous().transpose(1, 2), x[:, :1].expand_as(x)):
