@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import pytest
 import reference
 import torch
@@ -7,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from tabembed.functional.exact_phase import in_turns
 from tabembed.functional.phase import cos_sin
-from tabembed.functional.sinusoid import ladder, sinusoid
+from tabembed.functional.sinusoid import add_waves, falling, ladder, sinusoid, sinusoidal_rows
 
 SETTINGS = st.fixed_dictionaries(
     {
@@ -73,3 +77,59 @@ def test_gradient_of_the_time():
         of_times = lambda t, exact=exact: sinusoid(t, 7, scale=2.0, exact=exact, dtype=torch.float64)  # noqa: E731
         assert torch.autograd.gradcheck(of_times, times)
         assert torch.autograd.gradgradcheck(of_times, times)
+
+
+# Waves added to rows
+
+
+def loop(positions, frequencies, phases, scale, order, dim):
+    """The waves of some positions, one number at a time."""
+    rows = []
+    for p in positions:
+        angles = [
+            reference.radians(Fraction(p) * Fraction(f)) + math.tau * phase
+            for f, phase in zip(frequencies, phases, strict=True)
+        ]
+        sine, cosine = [math.sin(a) for a in angles], [math.cos(a) for a in angles]
+        pairs = [wave for pair in zip(sine, cosine, strict=True) for wave in pair]
+        row = {"sin": sine, "sin_cos": sine + cosine, "cos_sin": cosine + sine, "interleaved": pairs}[order]
+        rows.append([scale * wave for wave in row[:dim]])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("positions", [[0, 5, 2**62 + 1, -(2**63)], [0.25, -1e6, 1_700_000_000.123, 2.0**40]])
+@pytest.mark.parametrize(
+    ("order", "dim"), [("interleaved", 6), ("interleaved", 5), ("sin_cos", 6), ("cos_sin", 6), ("sin", 3)]
+)
+def test_waves_equal_the_scalar_loop(order, dim, positions):
+    frequencies, phases, scale = [1.0, 0.3, 1e-9], [0.0, 0.125, -0.7], 1.5
+    given = (
+        in_turns(torch.tensor(frequencies, dtype=torch.float64)),
+        torch.tensor(phases, dtype=torch.float64),
+        torch.tensor(scale),
+    )
+    places = torch.tensor([positions], dtype=torch.int64 if positions[0] == 0 else torch.float64)
+    x = torch.randn(1, 2, 4, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = x + loop(positions, frequencies, phases, scale, order, dim)
+    for dtype, lost in ((torch.float64, 1e-7), (torch.float32, 1e-6), (torch.bfloat16, 2e-2)):
+        got = add_waves(x.to(dtype), places, *given, order)
+        assert got.dtype == dtype
+        assert_close(got.double(), expected, rtol=0, atol=lost)
+
+
+def test_rows_of_the_table_from_any_offset():
+    whole = sinusoidal_rows(12, 5, dtype=torch.float64)
+    expected = [reference.sinusoidal(p, 5) for p in range(12)]
+    assert_close(whole, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.equal(sinusoidal_rows(4, 5, offset=7, dtype=torch.float64), whole[7:11])
+    far = sinusoidal_rows(2, 3, offset=2**62, base=50.0)
+    assert far.dtype == torch.float32
+    expected = [reference.sinusoidal(2**62 + i, 3, 50.0) for i in range(2)]
+    assert_close(far, torch.tensor(expected), rtol=0, atol=1e-6)
+    assert sinusoidal_rows(0, 5).shape == (0, 5)
+    assert sinusoidal_rows(1, 2, device="meta").is_meta
+
+
+def test_frequencies_of_pairs():
+    assert falling(6, 1000.0) == pytest.approx([1.0, 0.1, 0.01])
+    assert falling(5) == reference.ladder(3, 5)
