@@ -135,8 +135,8 @@ class RelativeDecay(WideModule):
         if not (is_concrete(queries) and is_concrete(keys) and queries.numel() and keys.numel()):
             return
         limit, rate = LIMIT.get(dtype, 80.0), self.largest_rate()
-        of_queries = rate * float(elapsed(queries, origin.unsqueeze(-1)).abs().max())
-        of_keys = elapsed(keys, origin.unsqueeze(-1)).detach() * rate
+        of_queries = rate * float(elapsed(queries.detach(), origin.unsqueeze(-1)).abs().max())
+        of_keys = elapsed(keys.detach(), origin.unsqueeze(-1)) * rate
         # A key that is older ends at exp(-limit), times what its query gained: nothing to be seen of.
         unseen = of_queries - limit <= math.log(torch.finfo(dtype).eps)
         farthest = max(of_queries, float(of_keys.max()), 0.0 if unseen else float(-of_keys.min()))
