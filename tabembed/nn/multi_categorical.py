@@ -14,10 +14,13 @@ from tabembed._checks import (
     check_last_dim,
     check_real,
     check_seed,
+    is_concrete,
 )
+from tabembed.functional.gather import columns_outside
+from tabembed.kernels import gather, gather_columns
 from tabembed.nn.draws import generator_of, normal_
 from tabembed.nn.dropout import Dropout
-from tabembed.nn.entity import check_padding, look_up
+from tabembed.nn.entity import check_padding
 from tabembed.nn.sizes import embedding_dim
 
 
@@ -99,19 +102,23 @@ class MultiCategoricalEmbedding(nn.Module):
 
     def columns(self, ids: Tensor) -> list[Tensor]:
         """Vectors ``(*, width)`` of every column."""
-        check_last_dim(ids, len(self.cardinalities), "ids")
-        check_integer_tensor(ids, "ids")
-        ids = ids.long()
-        outside = (ids < 0) | (ids >= torch.tensor(self.cardinalities, device=ids.device))
-        check_ids(outside, ids, self.cardinalities, self.names)
-        blank = outside if self.padding_idx is None else outside | (ids == self.padding_idx)
-        # One look-up per column: merged tables and one flat table were slower on the CPU.
-        columns = zip(ids.unbind(-1), self.weights, blank.unbind(-1), strict=True)
-        return [self.dropout(look_up(*column)) for column in columns]
+        vectors = gather_columns(list(self.weights), self._flat(ids))
+        return [self.dropout(one.reshape(*ids.shape[:-1], one.shape[-1])) for one in vectors]
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of the ids, side by side."""
-        return torch.cat(self.columns(ids), dim=-1)
+        vectors = gather(list(self.weights), self._flat(ids))
+        return self.dropout(vectors.reshape(*ids.shape[:-1], vectors.shape[-1]))
+
+    def _flat(self, ids: Tensor) -> Tensor:
+        """Ids ``(n, n_columns)``, found to be in range where that can be seen, and −1 for padding."""
+        check_last_dim(ids, len(self.cardinalities), "ids")
+        check_integer_tensor(ids, "ids")
+        ids = ids.long().reshape(-1, len(self.cardinalities))
+        if is_concrete(ids) and any(columns_outside(ids, self.cardinalities)):
+            outside = (ids < 0) | (ids >= torch.tensor(self.cardinalities))
+            check_ids(outside, ids, self.cardinalities, self.names)
+        return ids if self.padding_idx is None else ids.masked_fill(ids == self.padding_idx, -1)
 
     def extra_repr(self) -> str:
         """Padding."""
