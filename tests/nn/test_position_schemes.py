@@ -226,6 +226,20 @@ def test_padding_changes_no_attention(make, form, causal, fill):
     assert_close(real_rows(out, form).double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("time", [-(2**63), 2**63 - 1, math.nan, math.inf])
+@pytest.mark.parametrize("form", ["left", "right"])
+@SCHEMES
+def test_padding_may_stand_at_any_time(make, form, time):
+    mask = mask_of(form)
+    kind = torch.int64 if isinstance(time, int) else torch.float64
+    places = torch.full(mask.shape, time, dtype=kind).masked_scatter(mask, torch.tensor([4, 5, 9]).to(kind))
+    parts = [rows(1, HEADS, 3, DIM, seed=seed).requires_grad_() for seed in range(3)]
+    out = attention(*(padded(t, form) for t in parts), **make(), positions=places, mask=mask)
+    expected = attended(make, *parts, torch.tensor([[4, 5, 9]]))
+    assert_close(real_rows(out, form).double(), expected, rtol=1e-5, atol=1e-5)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(real_rows(out, form).sum(), parts))
+
+
 @SCHEMES
 def test_padding_gets_and_gives_no_gradient(make):
     scheme = make()
