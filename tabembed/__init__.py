@@ -46,6 +46,7 @@ _HOMES = {
     "TokenEmbedding": "tabembed.nn",
     "TemporalPositionEncoder": "tabembed.nn",
     "RelativeDecay": "tabembed.nn",
+    "attention": "tabembed.nn",
     "convert_layout": "tabembed.nn",
     "decay": "tabembed.functional.decay",
     "frequencies_from_periods": "tabembed.functional.periods",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from tabembed.nn import TimestepEmbedding as TimestepEmbedding
     from tabembed.nn import TimestepFeatures as TimestepFeatures
     from tabembed.nn import TokenEmbedding as TokenEmbedding
+    from tabembed.nn import attention as attention
     from tabembed.nn import calibrate as calibrate
     from tabembed.nn import convert_layout as convert_layout
     from tabembed.nn import coverage as coverage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tabembed.nn.alibi import ALiBiEmbedding
+from tabembed.nn.attention import attention
 from tabembed.nn.calibration import Coverage, calibrate, coverage
 from tabembed.nn.conditioning import AdaLayerNorm, FiLM
 from tabembed.nn.cyclic import CyclicEmbedding
@@ -56,6 +57,7 @@ __all__ = [
     "TimestepEmbedding",
     "TimestepFeatures",
     "UnknownDropout",
+    "attention",
     "calibrate",
     "coverage",
     "ALiBiEmbedding",

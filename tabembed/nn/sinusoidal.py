@@ -75,7 +75,8 @@ class SinusoidalEmbedding(nn.Module):
         n_sequences, n_steps = check_sequences(x, self.dim)
         places = resolve(positions, offset, n_sequences, n_steps, x.device)
         waves, scale = self.waves, self.waves.one if self.scale is None else self.scale
-        rows = x.reshape(len(places), math.prod(x.shape[:-2]) // max(1, len(places)), n_steps, self.dim)
+        n = places.shape[0]
+        rows = x.reshape(n, math.prod(x.shape[:-2]) // max(1, n), n_steps, self.dim)
         coded = sinusoid(rows, places, waves.turns, waves.phases, scale, "interleaved")
         return self.dropout(coded.reshape(x.shape))
 
