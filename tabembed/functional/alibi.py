@@ -66,7 +66,9 @@ def linear_bias(
     return penalty(queries, keys, slopes[:, None, None], unit, causal)
 
 
-def penalty(q_position: Tensor, k_position: Tensor, slope: Tensor, unit: float, causal: bool) -> Tensor:
+def penalty(
+    q_position: Tensor, k_position: Tensor, slope: Tensor, unit: float | Tensor, causal: bool
+) -> Tensor:
     """The bias of one query, key and head, or of any tensors of them that broadcast.
 
     >>> penalty(torch.tensor(1), torch.tensor(3), torch.tensor(0.5), 1.0, False)

@@ -126,7 +126,9 @@ class ALiBiEmbedding(WideModule):
         """
         queries, keys = _pair(positions if q_positions is None else q_positions, positions)
         slopes = self.slopes_on(keys.device)
-        causal, unit = self.mode == "causal", self.unit
+        # A number of Python would be read from a tensor again in compiled code, which kernels cannot.
+        unit = torch.full((), self.unit, dtype=torch.float64, device=keys.device)
+        causal = self.mode == "causal"
 
         def modified(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
             t_q = queries[b, q] if queries.ndim == 2 else queries[q]

@@ -14,6 +14,7 @@ from tabembed.functional.rotary import LIMIT
 from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_blocks import ROWS, Block, blocks, halved, over_blocks, spans, written_rows
 from tabembed.nn.attention_checks import check_rising
+from tabembed.nn.attention_flex import attend_flex, runs_flex
 from tabembed.nn.attention_scores import attend, attend_with_channels, up_to_own_row
 from tabembed.nn.decay import RelativeDecay
 
@@ -80,6 +81,9 @@ def attend_batch(batch: Batch) -> Tensor:
         return batch.q.masked_fill(torch.ones_like(batch.q, dtype=torch.bool), 0)
     if batch.causal and (batch.decay is not None or batch.alibi is not None):
         check_rising(batch.positions)
+    symmetric = not batch.causal and batch.seeing
+    if batch.alibi is not None and symmetric and runs_flex(batch.q, batch.positions, batch.alibi):
+        return attend_flex(batch.q, batch.k, batch.v, batch.alibi, batch.positions)
     return over_blocks(lambda block: _attend_block(batch, block), _pieces(batch), batch.needs_gradient)
 
 
