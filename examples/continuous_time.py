@@ -17,9 +17,8 @@ HOUR, DAY = 3600 * 10**9, 86_400 * 10**9  # nanoseconds: the unit of the times b
 # One aircraft, in time order. Its times stay int64 nanoseconds since 1970: nothing is rounded to float32.
 flights = load_flights()
 tail = flights["tailnum"].value_counts().index[0]
-times = torch.tensor(
-    flights.loc[flights["tailnum"] == tail, "time_hour"].sort_values().astype("int64").to_numpy()
-)
+departures = flights.loc[flights["tailnum"] == tail, "time_hour"].sort_values()
+times = torch.tensor(departures.dt.as_unit("ns").astype("int64").to_numpy())
 times = times[:40] if quick else times
 gaps = times.diff().double() / HOUR
 print(f"{tail}: {len(times)} flights, gaps of {gaps.min():.0f} to {gaps.max():.0f} hours")
@@ -56,7 +55,7 @@ seconds = (times[-1] // 10**9, (times[-1] - ago) // 10**9)
 q, k = rounded(
     content, content, positions=seconds[0].float().expand(len(ago)), k_positions=seconds[1].float()
 )
-print(f"through float32 seconds: off by {((q * k).mean(-1) - scores(rotary)).abs().max():.2f}")
+print(f"through float32 seconds: off by {((q * k).mean(-1) - scores(rotary)).abs().max():.1e}")
 
 # All of it in one call: every flight attends to the aircraft's own past, at its real times.
 torch.manual_seed(0)
