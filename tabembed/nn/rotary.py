@@ -28,7 +28,8 @@ class RotaryEmbedding(WideModule):
 
     The product of a turned query and a turned key depends on how far apart they are, not on where. Positions
     are row numbers or real time in any unit: phases of integers and float64 numbers are exact, Unix
-    nanoseconds included. Nothing is stored and no length is a limit.
+    nanoseconds included. No table is kept and no length is a limit. The attribute ``frequencies`` tells the
+    radians per unit: float64 on the CPU, or the parameter that is learned.
 
     Args:
         dim: width of a head.
@@ -42,8 +43,8 @@ class RotaryEmbedding(WideModule):
 
     Shape:
         - q, k: ``(*, n_steps, dim)``, or the steps in any other dimension, ``seq_dim``. The first of the
-          other dimensions are the sequences, the rest are heads. With three dimensions there are no heads;
-          or no sequences, where the steps come first or q and k have different numbers of them
+          other dimensions are the sequences, the rest are heads. Of three dimensions the other one is
+          the sequences, or the heads of one sequence
         - positions, k_positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, integers, float32 or float64
         - output: shapes and dtypes of q and k
 
@@ -178,9 +179,7 @@ def as_heads(x: Tensor, dim: int, seq_dim: int, name: str) -> Tensor:
     steps = x.movedim(seq_dim, -2)
     if x.ndim > 3:
         return steps.flatten(1, -3)
-    if x.ndim == 3 and seq_dim % 3:
-        return steps.unsqueeze(1)
-    return steps[(None,) * (4 - x.ndim)]
+    return steps.unsqueeze(1) if x.ndim == 3 else steps[None, None]
 
 
 def as_pair(q: Tensor, k: Tensor, dim: int, seq_dim: int) -> tuple[Tensor, Tensor]:
