@@ -11,6 +11,7 @@ from torch import Tensor
 from tabembed.functional.phase import widened
 from tabembed.kernels.backend import runs_triton
 from tabembed.kernels.by_loop import by_loop
+from tabembed.kernels.phase_plain import single, turns
 
 _BLOCK = 2**14  # phases at a time: what a core's cache holds
 
@@ -91,9 +92,10 @@ def _by_frequency(columns: Tensor, order: str) -> Tensor:
 
 def _write_waves(waves: Tensor, positions: Tensor, frequencies: Tensor, phases: Tensor, order: str) -> None:
     """Write the waves of positions ``(n, 1)`` into ``waves (n, dim)``, a block of rows at a time."""
-    n_rows = max(1, _BLOCK // max(1, len(phases)))
-    for block, some in zip(waves.split(n_rows), positions.split(n_rows), strict=True):
-        angle = _turns(some, frequencies, phases).mul_(2 * math.pi).to(waves.dtype)
+    n_rows, sums = max(1, _BLOCK // len(phases)), single(positions, frequencies)
+    for start in range(0, len(positions), n_rows):
+        block, some = waves[start : start + n_rows], positions[start : start + n_rows]
+        angle = turns(some, frequencies, phases, sums).mul_(2 * math.pi).to(waves.dtype)
         sine, cosine = _places(block, order)
         torch.sin(angle, out=sine)
         if cosine is not None:
@@ -108,19 +110,3 @@ def _places(block: Tensor, order: str) -> tuple[Tensor, Tensor | None]:
         return block[:, ::2], block[:, 1::2]
     first, second = block.chunk(2, -1)
     return (first, second) if order == "sin_cos" else (second, first)
-
-
-def _turns(positions: Tensor, frequencies: Tensor, phases: Tensor) -> Tensor:
-    """What ``exact_turns`` gives plus phases, without its temporaries."""
-    if positions.is_floating_point():
-        high = (positions.contiguous().view(torch.int64) & -(2**21)).view(torch.float64)
-        halves = high, positions - high
-    else:
-        halves = (positions >> 32).double() * 2.0**32, (positions & (2**32 - 1)).double()
-    total = phases.repeat(len(positions), 1)
-    product, whole = torch.empty_like(total), torch.empty_like(total)
-    for half in halves:
-        for frequency in frequencies:
-            torch.round(torch.mul(half, frequency, out=product), out=whole)
-            total.add_(product.sub_(whole))
-    return total.sub_(torch.round(total, out=whole))

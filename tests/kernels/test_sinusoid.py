@@ -17,6 +17,7 @@ from tabembed.functional.exact_phase import in_turns
 from tabembed.functional.sinusoid import WAVES, add_waves
 from tabembed.kernels import sinusoid, use_backend
 from tabembed.kernels.sinusoid import sinusoid as op
+from tabembed.nn import FrequencyEmbedding, GaussianFourierProjection, TimestepFeatures
 
 sinusoid_triton = pytest.importorskip("tabembed.kernels.sinusoid_triton")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -288,3 +289,23 @@ def test_the_largest_integers_keep_their_phase(backend):
         nothing = torch.zeros(()).expand(1, 1, 3, 1)
         got = sinusoid(nothing, torch.tensor([places]), turns, eighth, torch.tensor(1.0), "sin").flatten()
     assert_close(got, torch.tensor(expected), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_waves_of_timesteps_projections_and_time2vec(backend):
+    times = torch.tensor([0, 1, 937, 1_700_000_001])
+    features = TimestepFeatures(6, scale=3.0, precision="exact")
+    projection = GaussianFourierProjection(8, scale=0.1, seed=0)
+    waves = FrequencyEmbedding(5, amplitudes=False, seed=0)
+    ladder = torch.tensor([3.0, 3.0 * 10_000 ** (-1 / 3), 3.0 * 10_000 ** (-2 / 3)], dtype=torch.float64)
+    still = torch.zeros(8, dtype=torch.float64)
+    cases = [
+        (features(times), ladder, still[:3], "cos_sin"),
+        (projection(times), projection.frequencies.double() * math.tau, still[:4], "sin_cos"),
+        (waves(times.double())[:, 1:], waves.frequency, waves.phase.double() / math.tau, "sin"),
+    ]
+    for expected, frequencies, phases, order in cases:
+        nothing = torch.zeros(()).expand(1, 1, *expected.shape)
+        with use_backend(backend):
+            got = sinusoid(nothing, times[None], in_turns(frequencies), phases, torch.tensor(1.0), order)
+        assert_close(got[0, 0], expected.float(), rtol=0, atol=4e-6)
