@@ -112,11 +112,13 @@ def key_channels(
     if dtype == torch.float16:
         bias = bias.clamp(-_LARGEST, _LARGEST)
     step = torch.float16 if dtype == torch.float16 else torch.bfloat16
-    parts, rest = [], bias
+    parts, rest = [], bias.detach()
     for _ in range(N_PARTS):
-        parts.append(rest.to(dtype).to(step))
-        rest = (rest - parts[-1]).detach()  # the derivative is that of the first
-    return torch.stack(parts, -1).to(dtype)
+        parts.append(rest.to(dtype).to(step).to(dtype))
+        rest = rest - parts[-1]
+    whole = bias.to(dtype)  # the derivative, all of which is the first part's, is not rounded to a step
+    parts[0] = whole + (parts[0] - whole).detach()
+    return torch.stack(parts, -1)
 
 
 def _difference(a: Tensor, b: Tensor) -> Tensor:

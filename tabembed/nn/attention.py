@@ -7,6 +7,7 @@ import functools
 import torch
 from torch import Tensor
 
+from tabembed.functional.phase import without_autocast
 from tabembed.functional.position import row_positions
 from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_batch import Batch, attend_batch
@@ -38,9 +39,9 @@ def attention(
 ) -> Tensor:
     """Scaled dot-product attention, with positions, padding and packing in one call.
 
-    The work is torch's ``scaled_dot_product_attention``, in the dtype of the arguments. What depends on two
-    positions is made for some rows at a time, so that memory grows with length, not with its square; causal
-    ALiBi in long sequences is never written out at all.
+    The work is torch's ``scaled_dot_product_attention``, in the dtype of the arguments, autocast or not.
+    What depends on two positions is made for some rows at a time, so that memory grows with length, not
+    with its square; causal ALiBi in long sequences is never written out at all.
 
     A sequence gives the same rows padded on the left, on the right, packed, alone, or one query at a time
     against the keys so far.
@@ -93,10 +94,11 @@ def attention(
     if positions is not None:
         positions = resolve(positions, 0, q.shape[0], k.shape[2], q.device)
     one = functools.partial(_attend, rotary=rotary, bias=bias, causal=causal)
-    if cu_seqlens is None:
-        return one(q, k, v, positions, mask)
-    ends = check_packed(cu_seqlens, q, k, bias, mask)
-    return attend_packed(q, k, v, positions, ends, one, with_mask=not causal)
+    with without_autocast(q.device):
+        if cu_seqlens is None:
+            return one(q, k, v, positions, mask)
+        ends = check_packed(cu_seqlens, q, k, bias, mask)
+        return attend_packed(q, k, v, positions, ends, one, with_mask=not causal)
 
 
 def _attend(

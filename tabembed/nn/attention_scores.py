@@ -66,12 +66,12 @@ def attend(
 
 
 def _blanked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None, seeing: bool) -> Tensor:
-    """Attention with a mask; queries that see nothing see everything, and give zeros and no gradient."""
+    """Attention with a mask; queries that see nothing are zeros that see everything, and give zeros."""
     if seeing:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     sees = mask if mask.dtype == torch.bool else mask != -math.inf
     blind = ~sees.any(-1, keepdim=True)
-    mask = mask.masked_fill(blind, mask.dtype == torch.bool)
+    q, mask = q.masked_fill(blind, 0), mask.masked_fill(blind, mask.dtype == torch.bool)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).masked_fill(blind, 0)
 
 

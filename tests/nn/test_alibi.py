@@ -212,7 +212,7 @@ def test_compiled_for_any_length():
     torch.compiler.reset()
     m = ALiBiEmbedding(3, mode="causal", slopes="learned")
     compiled = torch.compile(m, fullgraph=True, dynamic=True, backend="aot_eager")
-    for n_q, n_k in ((4, 4), (1, 9), (5, 7)):
+    for n_q, n_k in ((3, 4), (5, 7)):
         scores = torch.randn(2, 3, n_q, n_k)
         assert_close(compiled(scores), m(scores))
 
