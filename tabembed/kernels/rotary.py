@@ -53,7 +53,7 @@ def pair_products(grad: Tensor, output: Tensor, n_pairs: int, interleaved: bool)
         - output: ``(2, n_batch, n, n_pairs)``, float32, or float64 for tensors of float64
     """
     if runs_triton(grad):
-        from tabembed.kernels.rotary_triton import pair_products as run
+        from tabembed.kernels.pair_products_triton import pair_products as run
     else:
         run = rotary_plain.pair_products
     return run(grad, output, n_pairs, interleaved)

@@ -8,12 +8,12 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from tabembed.functional.exact_phase import exact_turns
-from tabembed.functional.phase import part, radians, widened
+from tabembed.functional.phase import radians, widened
 from tabembed.functional.rotary import amplitudes
+from tabembed.kernels.phase_plain import single, turns
 
 _SLAB = 2**17  # numbers in a thread's piece: half a mebibyte of float32, twice, beside the tables
-_PLAIN = 2.0**20  # turns up to which one product in float64 is as exact as ``exact_turns`` promises
+_BLOCK = 2**14  # phases at a time, in float64
 
 
 def rotate(
@@ -65,14 +65,10 @@ def pairs(x: Tensor, n_pairs: int, interleaved: bool) -> tuple[Tensor, Tensor]:
 
 def _angles(positions: Tensor, frequencies: Tensor, inverse: bool) -> Tensor:
     """Radians from −π to π, ``(n_batch or 1, n, n_pairs)`` float64."""
-    low, high = positions.aminmax()
-    if max(-low.item(), high.item()) * frequencies.abs().sum(0).max().item() < _PLAIN:
-        turns = part(positions.unsqueeze(-1) * frequencies.sum(0))
-    else:
-        n = max(1, _SLAB // frequencies.numel())
-        turns = torch.cat([exact_turns(some, frequencies) for some in positions.flatten().split(n)])
-        turns = turns.unflatten(0, positions.shape)
-    return radians(-turns if inverse else turns)
+    still, sums = frequencies.new_zeros(frequencies.shape[1]), single(positions, frequencies)
+    rows = positions.reshape(-1, 1).split(max(1, _BLOCK // len(still)))
+    angle = torch.cat([turns(some, frequencies, still, sums) for some in rows])
+    return radians(-angle if inverse else angle).view(*positions.shape, -1)
 
 
 def _turn(x: Tensor, angle: Tensor, amplitude: Tensor | None, interleaved: bool, out: Tensor) -> None:
