@@ -10,6 +10,7 @@ from types import TracebackType
 import torch
 from torch import Tensor
 from torch._C._functorch import TransformType
+from torch.autograd import forward_ad
 
 from tabembed._checks import check_choice
 
@@ -60,7 +61,7 @@ def backend() -> str:
 
 def takes_formula() -> bool:
     """Whether ``functional`` itself runs: when asked for; in exports, which then need no tabembed; and where
-    ``torch.func`` differentiates, which it does with no custom operator."""
+    ``torch.func`` or forward-mode AD differentiates, which they do with no custom operator."""
     if backend() != "auto":
         return backend() == "reference"
     return torch.compiler.is_exporting() or (not torch.compiler.is_compiling() and _differentiates())
@@ -82,7 +83,9 @@ def runs_triton(tensor: Tensor) -> bool:
 
 
 def _differentiates() -> bool:
-    """Whether ``torch.func.grad``, ``jvp`` or what is made of them is at work."""
+    """Whether ``torch.func.grad``, ``jvp`` or what is made of them is at work, or dual numbers are."""
+    if forward_ad._current_level >= 0:
+        return True
     stack = torch._C._functorch.get_interpreter_stack() or ()
     return any(level.key() in (TransformType.Grad, TransformType.Jvp) for level in stack)
 

@@ -10,6 +10,7 @@ import pytest
 import reference
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.autograd import forward_ad
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -245,6 +246,9 @@ def test_derivatives_of_torch_func():
     assert_close(torch.func.vmap(torch.func.grad(loss))(scales), by_hand)
     one = torch.ones(())
     assert_close(torch.func.jvp(loss, (scales[1],), (one,))[1], by_hand[1])
+    with forward_ad.dual_level():  # an operator would lose the tangent without a word
+        dual = loss(forward_ad.make_dual(scales[1], one))
+        assert_close(forward_ad.unpack_dual(dual).tangent, by_hand[1])
 
 
 def test_exported_programs_need_no_operator():
