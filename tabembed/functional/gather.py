@@ -56,7 +56,7 @@ def columns_outside(ids: Tensor, n_rows: Sequence[int]) -> list[bool]:
     """
     if not ids.numel():
         return [n == 0 for n in n_rows]
-    low, high = (ends.tolist() for ends in ids.reshape(-1, len(n_rows)).aminmax(dim=0))
+    low, high = (ends.tolist() for ends in ids.reshape(-1, ids.shape[-1]).aminmax(dim=0))
     return [not 0 <= a <= b < n for a, b, n in zip(low, high, n_rows, strict=True)]
 
 

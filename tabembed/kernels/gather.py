@@ -15,8 +15,8 @@ from tabembed.kernels.backend import backend, runs_triton
 def gather(weights: list[Tensor], ids: Tensor) -> Tensor:
     """What ``functional.gather.gather`` gives for ids ``(n_rows, n_tables)``: by Triton, or by the formula.
 
-    PyTorch's own operators are as fast on the CPU and compile into one loop there; they also have what
-    PyTorch knows of no other operator, the derivatives of ``torch.func`` and of forward mode.
+    On the CPU, PyTorch's own operators are as fast, compile into one loop, and have the forward-mode
+    derivatives that PyTorch knows of no other.
 
     Raises: TypeError for tables of several dtypes. RuntimeError for a forward-mode derivative where Triton is
         asked for: PyTorch would take it for zero.
@@ -33,11 +33,12 @@ def columns(weights: list[Tensor], ids: Tensor) -> list[Tensor]:
 
 
 def _takes_operator(ids: Tensor) -> bool:
-    asked, forward = backend() == "triton", forward_ad._current_level >= 0
-    if asked and forward:
+    asked = backend() == "triton"
+    if forward_ad._current_level < 0:
+        return asked or ids.is_cuda
+    if asked:
         raise RuntimeError("backend 'triton' must have no forward-mode derivative, got one of gather")
-    transformed = forward or torch._C._functorch.maybe_current_level() is not None
-    return asked or (ids.is_cuda and not transformed)
+    return False
 
 
 @torch.library.custom_op("tabembed::gather", mutates_args=())

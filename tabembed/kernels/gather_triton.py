@@ -22,16 +22,16 @@ def place_of_table(tables, column):
 
 
 @triton.jit
-def chunk_of_row(start, first_row, n_rows, chunks, ids, ids_stride, ROWS: tl.constexpr, CHUNKS: tl.constexpr):
+def chunk_of_row(start, first_row, end, chunks, ids, ids_stride, CHUNKS: tl.constexpr):
     """Which row and which chunk of it each lane has, whether there is one, and the id of the row.
 
-    A tile of ``ROWS`` rows is walked through as one long line of chunks, so that no lane idles, however
-    narrow the table.
+    A tile is walked through as one line of chunks, row after row, so that no lane idles, however narrow the
+    table; ``end`` is where the line ends.
     """
     lane = start + tl.arange(0, CHUNKS)
     row = first_row + lane // chunks
-    there = (lane < ROWS * chunks) & (row < n_rows)
-    return row, lane % chunks, there, tl.load(ids + row * ids_stride, mask=there, other=-1).to(tl.int64)
+    index = tl.load(ids + row * ids_stride, mask=lane < end, other=-1).to(tl.int64)
+    return row, lane % chunks, lane < end, index
 
 
 @triton.jit(do_not_specialize=["n_rows", "n_columns", "ids_stride", "ids_column_stride", "out_chunks"])
@@ -54,16 +54,15 @@ def gather_kernel(
     row of the output to the next.
     """
     program = tl.program_id(0).to(tl.int64)
-    column = program % n_columns
+    first_row, column = program // n_columns * ROWS, program % n_columns
     address, n_ids, chunks, first = place_of_table(tables, column)
     BYTES: tl.constexpr = VECTOR * out.dtype.element_ty.primitive_bitwidth // 8
     source = tl.multiple_of(address.to(out.dtype), BYTES)
     ids += column * ids_column_stride
     element = tl.arange(0, VECTOR)[None, :]
-    for start in range(0, ROWS * chunks, CHUNKS):
-        row, chunk, there, index = chunk_of_row(
-            start, program // n_columns * ROWS, n_rows, chunks, ids, ids_stride, ROWS, CHUNKS
-        )
+    end = tl.minimum(n_rows - first_row, ROWS).to(tl.int32) * chunks
+    for start in range(0, end, CHUNKS):
+        row, chunk, there, index = chunk_of_row(start, first_row, end, chunks, ids, ids_stride, CHUNKS)
         inside = there & (index >= 0) & (index < n_ids)
         taken = (tl.where(inside, index, 0) * chunks + chunk) * VECTOR
         values = tl.load(source + (taken[:, None] + element), mask=inside[:, None], other=0.0)
@@ -88,16 +87,15 @@ def gradient_kernel(
     """Add the gradient of every row to the rows that its ids name: in float32, in float64 for float64."""
     WIDE: tl.constexpr = tl.float64 if grad.dtype.element_ty == tl.float64 else tl.float32
     program = tl.program_id(0).to(tl.int64)
-    column = program % n_columns
+    first_row, column = program // n_columns * ROWS, program % n_columns
     address, n_ids, chunks, first = place_of_table(tables, column)
     BYTES: tl.constexpr = VECTOR * WIDE.primitive_bitwidth // 8
     target = tl.multiple_of(address.to(tl.pointer_type(WIDE)), BYTES)
     ids += column * ids_column_stride
     element = tl.arange(0, VECTOR)[None, :]
-    for start in range(0, ROWS * chunks, CHUNKS):
-        row, chunk, there, index = chunk_of_row(
-            start, program // n_columns * ROWS, n_rows, chunks, ids, ids_stride, ROWS, CHUNKS
-        )
+    end = tl.minimum(n_rows - first_row, ROWS).to(tl.int32) * chunks
+    for start in range(0, end, CHUNKS):
+        row, chunk, there, index = chunk_of_row(start, first_row, end, chunks, ids, ids_stride, CHUNKS)
         inside = there & (index >= 0) & (index < n_ids)
         taken = (row * grad_chunks + first + chunk) * VECTOR
         values = tl.load(grad + (taken[:, None] + element), mask=inside[:, None], other=0.0).to(WIDE)

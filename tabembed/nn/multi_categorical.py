@@ -118,7 +118,10 @@ class MultiCategoricalEmbedding(nn.Module):
         if is_concrete(ids) and any(columns_outside(ids, self.cardinalities)):
             outside = (ids < 0) | (ids >= torch.tensor(self.cardinalities))
             check_ids(outside, ids, self.cardinalities, self.names)
-        return ids if self.padding_idx is None else ids.masked_fill(ids == self.padding_idx, -1)
+        if self.padding_idx is None:
+            return ids
+        blank = ids == self.padding_idx
+        return ids if is_concrete(ids) and not blank.any() else ids.masked_fill(blank, -1)
 
     def extra_repr(self) -> str:
         """Padding."""

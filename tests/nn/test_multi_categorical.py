@@ -5,6 +5,7 @@ import torch
 import torchembed
 from torch.testing import assert_close
 
+from tabembed.kernels import use_backend
 from tabembed.nn import EntityEmbedding, MultiCategoricalEmbedding
 
 CARDINALITIES = [5, 3, 40, 5, 12]
@@ -100,6 +101,27 @@ def test_padding_rows_through_custom_init_and_decaying_step():
     assert not embedding(ids)[1, 2:].any()
     assert embedding(ids)[0, 2:].all()
     assert embedding(ids)[1, :2].all()
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("rows", [[[0, 1], [3, 2]], [[0, 0], [0, 0]], [[1, 1], [3, 5]]])
+def test_padding_is_zero_where_it_stands_and_whatever_its_row_holds(rows, backend):
+    embedding = MultiCategoricalEmbedding([4, 6], [2, 3], padding_idx=0, init_std=1.0)
+    with torch.no_grad():
+        for weight in embedding.weights:
+            weight[0] = torch.nan
+    ids = torch.tensor(rows)
+    with use_backend(backend):
+        output, columns = embedding(ids), embedding.columns(ids)
+    for j, column in enumerate(columns):
+        known = ids[:, j] != 0
+        assert_close(column[known], embedding.weight(j)[ids[:, j]][known], rtol=0, atol=0)
+        assert not column[~known].any()
+    assert_close(output, torch.cat(columns, -1), rtol=0, atol=0)
+    output.sum().backward()
+    for j, weight in enumerate(embedding.weights):
+        assert torch.equal(weight.grad[1:, 0], torch.bincount(ids[:, j], minlength=len(weight))[1:].float())
+        assert not weight.grad[0].any()
 
 
 def test_dropout_is_for_training_alone():
