@@ -33,12 +33,9 @@ def columns(weights: list[Tensor], ids: Tensor) -> list[Tensor]:
 
 
 def _takes_operator(ids: Tensor) -> bool:
-    asked = backend() == "triton"
-    if forward_ad._current_level < 0:
-        return asked or ids.is_cuda
-    if asked:
+    if backend() == "triton" and forward_ad._current_level >= 0:
         raise RuntimeError("backend 'triton' must have no forward-mode derivative, got one of gather")
-    return False
+    return backend() == "triton" or ids.is_cuda
 
 
 @torch.library.custom_op("tabembed::gather", mutates_args=())
