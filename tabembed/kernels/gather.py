@@ -15,8 +15,8 @@ from tabembed.kernels.backend import backend, runs_triton
 def gather(weights: list[Tensor], ids: Tensor) -> Tensor:
     """What ``functional.gather.gather`` gives for ids ``(n_rows, n_tables)``: by Triton, or by the formula.
 
-    On the CPU, PyTorch's own operators are as fast, compile into one loop, and have the forward-mode
-    derivatives that PyTorch knows of no other.
+    On the CPU, PyTorch's own operators are faster than one that Python has to call, and leave compilers
+    something to fuse.
 
     Raises: TypeError for tables of several dtypes. RuntimeError for a forward-mode derivative where Triton is
         asked for: PyTorch would take it for zero.
