@@ -55,8 +55,9 @@ def compiled(kernel: str, variants: list[dict[str, Any]]) -> list[Code]:
     Args:
         kernel: ``"package.module:function"``.
         variants: each with ``target``; ``arguments``, a Triton type (``"*fp16"``, ``"i32"``) or, for a
-            ``tl.constexpr``, its value, by name in order; optionally ``num_warps``, and ``any_alignment``,
-            names of arguments that are no multiple of 16 (every other pointer and integer is).
+            ``tl.constexpr``, its value, by name in order; optionally ``num_warps`` and ``maxnreg``;
+            optionally ``any_alignment``, names of arguments that are no multiple of 16 (every other pointer
+            and integer is).
     """
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     done = subprocess.run(
@@ -92,7 +93,7 @@ def compile_one(function: Any, variant: dict[str, Any]) -> dict[str, Any]:
         constexprs={name: arguments[name] for name in constants},
         attrs=aligned,
     )
-    options = {"num_warps": variant["num_warps"]} if "num_warps" in variant else {}
+    options = {name: variant[name] for name in ("num_warps", "maxnreg") if name in variant}
     code = triton.compile(source, target=GPUTarget(*TARGETS[variant["target"]]), options=options)
     text = code.asm.get("ptx") or code.asm["amdgcn"]
     return {"target": variant["target"], "text": text, "spills": spills(code)}
