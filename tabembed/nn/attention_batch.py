@@ -64,7 +64,9 @@ class Batch:
 
     @property
     def needs_gradient(self) -> bool:
-        """Whether anything here does."""
+        """Whether a gradient is asked of anything here, by autograd: ``torch.func`` takes no checkpoints."""
+        if not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(self.q):
+            return False
         parameters = [p for m in (self.alibi, self.decay) if m is not None for p in m.parameters()]
         tensors = (self.q, self.k, self.v, self.positions, self.added, *parameters)
         return any(x is not None and x.requires_grad for x in tensors)

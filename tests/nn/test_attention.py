@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tabembed.nn import attention_batch, attention_flex
 from tabembed.nn.alibi import ALiBiEmbedding
@@ -470,6 +472,17 @@ def test_compiles_in_one_graph(scheme, n):
     assert_close(*gradients, rtol=0, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_function_transforms():
+    (q, k, v), alibi = some(300, 2), ALiBiEmbedding(HEADS)
+    call = lambda q, k, v: attention(q[None], k[None], v[None], rotary=RotaryEmbedding(DIM), bias=alibi)[0]  # noqa: E731
+    out = torch.func.vmap(call)(q, k, v)
+    assert_close(out, torch.stack([call(*x) for x in zip(q, k, v, strict=True)]))
+    gradient = torch.func.grad(lambda q: call(q, k[0], v[0]).sin().sum())(q[0])
+    leaf = q[0].clone().requires_grad_()
+    assert_close(gradient, torch.autograd.grad(call(leaf, k[0], v[0]).sin().sum(), leaf)[0])
+
+
 def test_compiled_times_of_any_span():
     """Where positions cannot be read, nothing is taken for granted about them."""
     torch.compiler.reset()
@@ -496,3 +509,35 @@ def test_symmetric_alibi_through_flex_attention(monkeypatch):
 def test_flex_attention_never_runs_on_the_cpu():
     q, k, v = some(40, dim=16)
     assert not attention_flex.runs_flex(q, torch.arange(40)[None], ALiBiEmbedding(HEADS))
+
+
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        made = [x for x in pytree.tree_leaves(out) if isinstance(x, Tensor)]
+        self.bytes = max([self.bytes, *(x.untyped_storage().nbytes() for x in made)])
+        return out
+
+
+@pytest.mark.parametrize("slopes", ["paper", "learned"])
+def test_nothing_grows_with_the_square_of_the_length(slopes):
+    n = 2048
+    (q, k, v), alibi = (x.requires_grad_() for x in some(n, dim=16)), ALiBiEmbedding(HEADS, slopes=slopes)
+    kept = []
+    with (
+        Largest() as largest,
+        torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x),
+    ):
+        out = attention(q, k, v, bias=alibi)
+        n_kept = sum(x.numel() * x.element_size() for x in kept)
+        out.sum().backward()
+    written_out = HEADS * n * n * 4
+    assert 10 * largest.bytes < written_out
+    assert 10 * n_kept < written_out
+    assert q.grad.isfinite().all()
