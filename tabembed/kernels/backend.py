@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import cache
 from importlib.util import find_spec
 from types import TracebackType
 
@@ -79,7 +80,7 @@ def runs_triton(tensor: Tensor) -> bool:
                 "TRITON_INTERPRET=1 before Triton is imported"
             )
         return True
-    return tensor.is_cuda and find_spec("triton") is not None
+    return tensor.is_cuda and is_installed()
 
 
 def _differentiates() -> bool:
@@ -88,6 +89,12 @@ def _differentiates() -> bool:
         return True
     stack = torch._C._functorch.get_interpreter_stack() or ()
     return any(level.key() in (TransformType.Grad, TransformType.Jvp) for level in stack)
+
+
+@cache
+def is_installed() -> bool:
+    """Whether Triton can be imported."""
+    return find_spec("triton") is not None
 
 
 def interprets() -> bool:
@@ -100,7 +107,7 @@ def check_triton() -> None:
 
     Raises: RuntimeError that says what is missing.
     """
-    if find_spec("triton") is None:
+    if not is_installed():
         raise RuntimeError("backend 'triton' must have Triton installed: pip install 'tabembed[triton]'")
     if not (torch.cuda.is_available() or interprets()):
         raise RuntimeError(
