@@ -193,6 +193,14 @@ def exact_with(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     return scores.masked_fill(~torch.ones(scores.shape[-2:]).tril().bool(), -math.inf).softmax(-1) @ v
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_bias_is_not_rounded_to_half_precision(dtype):
+    (q, k, v), bias = some(9, dtype=dtype), rows(9, 9, seed=9)
+    assert_close(
+        attention(q, k, v, bias=bias + 1000), attention(q, k, v, bias=bias), rtol=0, atol=lost_by(dtype)
+    )
+
+
 def test_a_bias_of_minus_infinity_is_a_mask():
     q, k, v = some(5)
     bias = torch.zeros(5, 5).masked_fill(torch.arange(5) == 0, -math.inf)
@@ -292,6 +300,25 @@ def test_garbage_in_padding_changes_nothing_and_takes_no_gradient(scheme, n):
         for a, b in zip(other, seen[0], strict=True):
             assert_close(a, b, rtol=0, atol=0)
     assert seen[0][0].isfinite().all()
+
+
+@pytest.mark.parametrize("kind", [RotaryEmbedding, RelativeDecay])
+def test_garbage_in_padding_reaches_no_learned_frequency(kind):
+    mask = torch.tensor([[True, True, True, False], [False, True, True, True]])
+    module = RotaryEmbedding(DIM, learnable=True)
+    module = (
+        module
+        if kind is RotaryEmbedding
+        else RelativeDecay(DIM, half_lives=9.0, rotary=module, learnable=True)
+    )
+    seen = []
+    for garbage in (0.0, math.nan):
+        q, k, v = (x.masked_fill(~mask[:, None, :, None], garbage) for x in some(4, 2))
+        attention(q, k, v, mask=mask, rotary=module).sin().sum().backward()
+        seen.append([p.grad for p in module.parameters()])
+        module.zero_grad()
+    assert_close(*seen, rtol=0, atol=0)
+    assert all(g.isfinite().all() and g.any() for g in seen[0])
 
 
 def test_padding_of_keys_that_are_other_rows():
