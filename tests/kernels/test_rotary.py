@@ -260,7 +260,7 @@ def test_pieces_and_the_whole_are_the_same(monkeypatch):
         steps_first = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in given[:2]]
         whole = op(*given)
         with monkeypatch.context() as patched:
-            patched.setattr(rotary_plain, "_SLAB", 70)
+            patched.setattr(rotary_plain, "_piece", lambda: 70)
             patched.setattr(rotary_plain, "_BLOCK", 8)
             for one, two, truth in zip(op(*given), op(*steps_first, *given[2:]), whole, strict=True):
                 assert_close(one, truth, rtol=1e-6, atol=1e-6)
