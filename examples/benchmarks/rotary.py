@@ -67,8 +67,8 @@ def rows(shape: tuple[int, ...], n_threads: int, repeats: int) -> list[dict[str,
         for ours, peer in product(("half", "interleaved"), ("torchembed", "transformers", "compiled")):
             reach = 1 / 1.3 if peer == "compiled" else 3.0 if run is forward else 1.5
             reach = 0.0 if shape == EVENTS else reach  # nothing is promised of small ones
-            what = f"{'x'.join(map(str, shape))} {step}, {ours}: {peer}, {n_threads} threads"
-            found.append(against(what, seconds[ours], seconds[peer], reach))
+            row = against(f"{step}, {ours}", seconds[ours], seconds[peer], reach)
+            found.append({"shape": "x".join(map(str, shape)), "peer": peer, **row})
     return found
 
 
