@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from tabembed._checks import check_bool, check_integer, check_scale, is_concrete
 from tabembed.functional.rotary import LIMIT, elapsed
 from tabembed.kernels import rotate
+from tabembed.nn.heads import as_pair, shaped_as
 from tabembed.nn.number_input import as_numbers
 from tabembed.nn.positions import resolve_pair
 from tabembed.nn.precision import WideModule, wide_dtype
-from tabembed.nn.rotary import RotaryEmbedding, as_pair, rotary_width, shaped_as
+from tabembed.nn.rotary import RotaryEmbedding
+from tabembed.nn.rotary_layout import rotary_width
 
 
 class RelativeDecay(WideModule):
@@ -39,6 +41,8 @@ class RelativeDecay(WideModule):
 
     Raises: ValueError for half-lives that are not from 1e-30 to 1e30 or fall, a ``rotary`` of another width,
         and, on the CPU, positions too far from the origin; elsewhere their exponents end at the limit.
+        TypeError for integers of queries or keys with floats of the other, and a float as the origin of
+        integers.
 
     Source: Sun et al. 2022, arXiv:2212.10554, equation 10; here the rates are laid from the data's time.
 

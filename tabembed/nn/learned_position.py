@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_integer, check_integer_tensor, check_real, check_seed, is_concrete
+from tabembed._checks import check_integer, check_real, check_seed, is_concrete
 from tabembed.nn.draws import generator_of, normal_
 from tabembed.nn.dropout import Dropout
 from tabembed.nn.entity import check_padding, look_up
-from tabembed.nn.positions import resolve
-from tabembed.nn.rotary import as_heads, shaped_as
+from tabembed.nn.heads import as_heads, shaped_as
+from tabembed.nn.positions import check_row_numbers, resolve
 
 
 class LearnedPositionalEmbedding(nn.Module):
@@ -29,8 +29,9 @@ class LearnedPositionalEmbedding(nn.Module):
         - positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, any integers
         - output: shape and dtype of ``x``
 
-    Raises: ValueError for a position that is not in the table, on the CPU. Where positions cannot be read
-        (compiled, exported, under vmap, on another device) it adds nothing.
+    Raises: TypeError for positions that are no integers. ValueError for one that is not in the table, on the
+        CPU. Where positions cannot be read (compiled, exported, under vmap, on another device) it adds
+        nothing.
 
     Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1.
 
@@ -73,13 +74,13 @@ class LearnedPositionalEmbedding(nn.Module):
             positions: row numbers; ``None`` counts from ``offset``.
             offset: row number of the first step, one or one for each sequence.
         """
-        rows = as_heads(x, self.dim, -2, "x")
+        check_row_numbers(positions, "positions")
+        rows = as_heads(x, self.dim)
         vectors = self.rows_at(resolve(positions, offset, rows.shape[0], rows.shape[2], x.device))
-        return self.dropout(shaped_as(x, (rows + vectors.unsqueeze(1)).to(x.dtype), -2))
+        return self.dropout(shaped_as(x, (rows + vectors.unsqueeze(1)).to(x.dtype)))
 
     def rows_at(self, positions: Tensor) -> Tensor:
         """The vectors of some positions: ``(*)`` int64 to ``(*, dim)``; zeros where there is none."""
-        check_integer_tensor(positions, "positions")
         outside = (positions < 0) | (positions >= self.num_positions)
         if is_concrete(outside) and outside.any():
             got, last = int(positions[outside][0]), self.num_positions - 1

@@ -88,11 +88,7 @@ def resolve_pair(
     if positions is not None and k_positions is not None:
         queries = resolve(positions, offset, n_batch, n_q, device)
         keys = resolve(k_positions, offset, n_batch, n_k, device, name="k_positions")
-        if queries.dtype != keys.dtype:
-            raise TypeError(
-                "positions and k_positions must both be integers or both floats, got "
-                f"{positions.dtype} and {k_positions.dtype}"
-            )
+        check_same_kind(positions=positions, k_positions=k_positions)
         return queries, keys
     if positions is None and n_q > n_k:
         raise ValueError(f"positions must be given for more queries than keys, got {n_q} and {n_k}")
@@ -118,6 +114,26 @@ def check_position_tensor(positions: Tensor, name: str) -> None:
     narrow = dtype.is_floating_point and dtype.itemsize < 4
     if narrow or dtype.is_complex or dtype in (torch.bool, torch.uint64):
         raise TypeError(f"{name} must be integers up to int64, float32 or float64, got {dtype}")
+
+
+def check_same_kind(**positions: Tensor) -> None:
+    """Positions of queries and of keys, each given by its public name, are all integers or all floats: row
+    numbers or nanoseconds on one side and seconds on the other would be compared in silence.
+
+    Raises: TypeError with the kinds found.
+    """
+    if len({tensor.is_floating_point() for tensor in positions.values()}) > 1:
+        names, kinds = " and ".join(positions), " and ".join(str(one.dtype) for one in positions.values())
+        raise TypeError(f"{names} must both be integers or both floats, got {kinds}")
+
+
+def check_row_numbers(positions: Tensor | None, name: str) -> None:
+    """Positions that say which row of a table is meant are integers, where there are any.
+
+    Raises: TypeError with the kind found.
+    """
+    if isinstance(positions, Tensor):
+        check_integer_tensor(positions, name)
 
 
 def check_floats(x: Tensor, name: str) -> None:

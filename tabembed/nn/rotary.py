@@ -12,15 +12,17 @@ from tabembed._checks import (
     check_choice,
     check_finite,
     check_integer,
-    check_last_dim,
     check_scale,
 )
 from tabembed.functional.exact_phase import in_turns
 from tabembed.functional.rotary import LAYOUTS
+from tabembed.functional.sinusoid import falling
 from tabembed.kernels import rotate
+from tabembed.nn.heads import as_heads, as_pair, shaped_as
 from tabembed.nn.ladder import FixedLadder
-from tabembed.nn.positions import check_floats, resolve, resolve_pair
+from tabembed.nn.positions import resolve, resolve_pair
 from tabembed.nn.precision import WideModule, wide_dtype
+from tabembed.nn.rotary_layout import rotary_width
 
 
 class RotaryEmbedding(WideModule):
@@ -28,8 +30,7 @@ class RotaryEmbedding(WideModule):
 
     The product of a turned query and a turned key depends on how far apart they are, not on where. Positions
     are row numbers or real time in any unit: phases of integers and float64 numbers are exact, Unix
-    nanoseconds included. No table is kept and no length is a limit. The attribute ``frequencies`` tells the
-    radians per unit: float64 on the CPU, or the parameter that is learned.
+    nanoseconds included. No table is kept and no length is a limit.
 
     Args:
         dim: width of a head.
@@ -50,7 +51,7 @@ class RotaryEmbedding(WideModule):
 
     Raises: ValueError for a width that is odd or above ``dim``, an unknown layout, heads of another width,
         positions of another shape or together with an offset, and more queries than keys without positions.
-        TypeError for positions in half precision.
+        TypeError for positions in half precision, and integers of queries or keys with floats of the other.
 
     Source: Su et al. 2021, arXiv:2104.09864, equation 34.
 
@@ -60,7 +61,7 @@ class RotaryEmbedding(WideModule):
     [torch.Size([2, 4, 1, 8]), torch.Size([2, 2, 6, 8])]
     """
 
-    wide = ("frequencies",)
+    wide = ("learned_frequencies",)
 
     def __init__(
         self,
@@ -78,28 +79,39 @@ class RotaryEmbedding(WideModule):
         check_bool(learnable=learnable)
         super().__init__()
         self.dim, self.rotary_dim, self.layout = dim, rotary_width(dim, rotary_dim), layout
-        pairs = range(self.rotary_dim // 2)
-        ladder = [base ** (-2 * i / self.rotary_dim) for i in pairs] if frequencies is None else frequencies
-        self.ladder = FixedLadder(_checked(ladder, len(pairs)))
-        exact = torch.tensor(self.ladder.frequencies, dtype=torch.float64, device="cpu")
-        self.frequencies = nn.Parameter(torch.empty(len(pairs), dtype=wide_dtype())) if learnable else exact
+        n_pairs = self.rotary_dim // 2
+        ladder = falling(self.rotary_dim, base) if frequencies is None else frequencies
+        self.ladder = FixedLadder(_checked(ladder, n_pairs))
+        self.learned_frequencies = (
+            nn.Parameter(torch.empty(n_pairs, dtype=wide_dtype())) if learnable else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Frequencies that are learned start anew from the arguments."""
         self.ladder.reset_parameters()
-        if self.learnable:
+        if self.learned_frequencies is not None:
             with torch.no_grad():
-                self.frequencies.copy_(torch.tensor(self.ladder.frequencies, dtype=torch.float64))
+                self.learned_frequencies.copy_(self._first_frequencies())
 
     @property
     def learnable(self) -> bool:
         """Whether the frequencies are learned."""
-        return "frequencies" in self._parameters
+        return self.learned_frequencies is not None
+
+    @property
+    def frequencies(self) -> Tensor:
+        """Radians per unit of position, ``(rotary_dim / 2,)``: those learned, else a copy in float64."""
+        learned = self.learned_frequencies
+        return self._first_frequencies() if learned is None else learned
+
+    def _first_frequencies(self) -> Tensor:
+        return torch.tensor(self.ladder.frequencies, dtype=torch.float64, device="cpu")
 
     def turns(self) -> Tensor:
         """The frequencies in turns, as the kernels take them: ``(3, rotary_dim / 2)`` float64."""
-        return in_turns(self.frequencies) if self.learnable else self.ladder.turns
+        learned = self.learned_frequencies
+        return self.ladder.turns if learned is None else in_turns(learned)
 
     def forward(
         self,
@@ -137,7 +149,7 @@ class RotaryEmbedding(WideModule):
         seq_dim: int = -2,
     ) -> Tensor:
         """One tensor turned by its positions; the arguments are those of ``forward``."""
-        heads = as_heads(x, self.dim, seq_dim, "x")
+        heads = as_heads(x, self.dim, "x", seq_dim)
         places = resolve(positions, offset, heads.shape[0], heads.shape[2], x.device)
         turned, _ = rotate(heads, heads[:, :0], places, places, self.turns(), interleaved=self.interleaved)
         return shaped_as(x, turned, seq_dim)
@@ -152,54 +164,6 @@ class RotaryEmbedding(WideModule):
         return f"{self.dim}, layout={self.layout!r}, rotary_dim={self.rotary_dim}, learnable={self.learnable}"
 
 
-def rotary_width(dim: int, rotary_dim: int | None) -> int:
-    """The number of features that turn.
-
-    Raises: ValueError when it is odd or there are not as many.
-    """
-    name, width = ("dim", dim) if rotary_dim is None else ("rotary_dim", rotary_dim)
-    check_integer(2, **{name: width})
-    if width % 2:
-        raise ValueError(f"{name} must be even, got {width}")
-    if width > dim:
-        raise ValueError(f"rotary_dim must be at most dim, {dim}, got {width}")
-    return width
-
-
-def as_heads(x: Tensor, dim: int, seq_dim: int, name: str) -> Tensor:
-    """A view of queries or keys as ``(n_sequences, n_heads, n_steps, dim)``.
-
-    Raises: TypeError for what is no tensor of floats. ValueError for another width, and for a ``seq_dim``
-        that is not there.
-    """
-    check_floats(x, name)
-    check_last_dim(x, dim, name)
-    if not (-x.ndim <= seq_dim < x.ndim - 1 and seq_dim != -1):
-        raise ValueError(f"seq_dim must be a dimension of {name} before the last, got {seq_dim} of {x.ndim}")
-    steps = x.movedim(seq_dim, -2)
-    if x.ndim > 3:
-        return steps.flatten(1, -3)
-    return steps.unsqueeze(1) if x.ndim == 3 else steps[None, None]
-
-
-def as_pair(q: Tensor, k: Tensor, dim: int, seq_dim: int) -> tuple[Tensor, Tensor]:
-    """Queries and keys as ``as_heads`` gives them, for as many sequences.
-
-    Raises: as ``as_heads``. ValueError when there are not as many sequences of both.
-    """
-    queries, keys = as_heads(q, dim, seq_dim, "q"), as_heads(k, dim, seq_dim, "k")
-    if queries.shape[0] == keys.shape[0]:
-        return queries, keys
-    if q.ndim == k.ndim == 3:  # heads of one sequence
-        return queries.transpose(0, 1), keys.transpose(0, 1)
-    raise ValueError(f"k must have {queries.shape[0]} sequences, as q has, got {keys.shape[0]}")
-
-
-def shaped_as(x: Tensor, heads: Tensor, seq_dim: int) -> Tensor:
-    """What ``as_heads`` made of ``x``, changed since, in the shape of ``x`` again."""
-    return heads.reshape(x.movedim(seq_dim, -2).shape).movedim(-2, seq_dim)
-
-
 def _checked(frequencies: Sequence[float] | Tensor, n_pairs: int) -> list[float]:
     """Frequencies as numbers of Python."""
     numbers = [float(frequency) for frequency in frequencies]
@@ -207,6 +171,6 @@ def _checked(frequencies: Sequence[float] | Tensor, n_pairs: int) -> list[float]
         raise ValueError(f"frequencies must be {n_pairs}, one for each pair, got {len(numbers)}")
     for frequency in numbers:
         check_finite(frequencies=frequency)
-        if frequency and not 1e-30 <= abs(frequency) <= 1e30:
-            raise ValueError(f"frequencies must be 0 or from 1e-30 to 1e+30, got {frequency}")
+        if frequency:
+            check_scale(**{"abs(frequencies)": abs(frequency)})
     return numbers

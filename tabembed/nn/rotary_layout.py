@@ -1,4 +1,4 @@
-"""Weights trained with one layout of rotary pairs, for a network that runs with the other."""
+"""Which features make the pairs that turn, and weights trained with another layout of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from torch import Tensor
 
 from tabembed._checks import check_choice, check_integer
 from tabembed.functional.rotary import LAYOUTS
-from tabembed.nn.rotary import rotary_width
+
+
+def rotary_width(dim: int, rotary_dim: int | None) -> int:
+    """The number of features that turn.
+
+    Raises: ValueError when it is odd or there are not as many.
+    """
+    name, width = ("dim", dim) if rotary_dim is None else ("rotary_dim", rotary_dim)
+    check_integer(2, **{name: width})
+    if width % 2:
+        raise ValueError(f"{name} must be even, got {width}")
+    if width > dim:
+        raise ValueError(f"rotary_dim must be at most dim, {dim}, got {width}")
+    return width
 
 
 def convert_layout(weight: Tensor, n_heads: int, *, to: str, rotary_dim: int | None = None) -> Tensor:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_bool, check_integer, check_last_dim, check_scale
+from tabembed._checks import check_bool, check_integer, check_scale
 from tabembed.functional.sinusoid import falling
 from tabembed.kernels import sinusoid
 from tabembed.nn.dropout import Dropout
+from tabembed.nn.heads import as_heads
 from tabembed.nn.ladder import FixedLadder
-from tabembed.nn.positions import check_floats, resolve
+from tabembed.nn.positions import resolve
 
 
 class SinusoidalEmbedding(nn.Module):
@@ -26,7 +25,7 @@ class SinusoidalEmbedding(nn.Module):
         dim: width of a row; an odd one lacks the last cosine.
         base: what the slowest period grows towards, in units of 2π.
         dropout: share of elements dropped while training.
-        learnable_scale: learn one factor of all codes, 1 at first.
+        learned_scale: learn one factor of all codes, 1 at first.
 
     Shape:
         - x: ``(*, n_steps, dim)``; the first of the other dimensions are the sequences
@@ -46,15 +45,15 @@ class SinusoidalEmbedding(nn.Module):
     """
 
     def __init__(
-        self, dim: int, *, base: float = 10_000.0, dropout: float = 0.0, learnable_scale: bool = False
+        self, dim: int, *, base: float = 10_000.0, dropout: float = 0.0, learned_scale: bool = False
     ) -> None:
         check_integer(dim=dim)
         check_scale(base=base)
-        check_bool(learnable_scale=learnable_scale)
+        check_bool(learned_scale=learned_scale)
         super().__init__()
         self.dim, self.base = dim, float(base)
         self.waves = StillWaves(falling(dim, self.base))
-        self.scale = nn.Parameter(torch.empty(())) if learnable_scale else None
+        self.scale = nn.Parameter(torch.empty(())) if learned_scale else None
         self.dropout = Dropout(dropout)
         self.reset_parameters()
 
@@ -72,17 +71,17 @@ class SinusoidalEmbedding(nn.Module):
             positions: of the steps; ``None`` counts from ``offset``.
             offset: row number of the first step.
         """
-        n_sequences, n_steps = check_sequences(x, self.dim)
-        places = resolve(positions, offset, n_sequences, n_steps, x.device)
+        heads = as_heads(x, self.dim)
+        places = resolve(positions, offset, heads.shape[0], heads.shape[2], x.device)
+        shared = places.shape[0] != heads.shape[0]
+        rows = heads.flatten(0, 1).unsqueeze(0) if shared else heads
         waves, scale = self.waves, self.waves.one if self.scale is None else self.scale
-        n = places.shape[0]
-        rows = x.reshape(n, math.prod(x.shape[:-2]) // max(1, n), n_steps, self.dim)
         coded = sinusoid(rows, places, waves.turns, waves.phases, scale, "interleaved")
         return self.dropout(coded.reshape(x.shape))
 
     def extra_repr(self) -> str:
         """Arguments."""
-        return f"{self.dim}, base={self.base:g}, learnable_scale={self.scale is not None}"
+        return f"{self.dim}, base={self.base:g}, learned_scale={self.scale is not None}"
 
 
 class StillWaves(FixedLadder):
@@ -110,17 +109,3 @@ class StillWaves(FixedLadder):
         """Write the numbers over whatever stands in memory."""
         super().reset_parameters()
         self.phases, self.one = torch.zeros_like(self.turns[0]), self.turns.new_ones(())
-
-
-def check_sequences(x: Tensor, dim: int) -> tuple[int, int]:
-    """Rows of a known width stand in sequences.
-
-    Returns: number of sequences, 1 where there is no such dimension, and of steps.
-
-    Raises: TypeError for an x that is not floats. ValueError for another width, or no steps.
-    """
-    check_floats(x, "x")
-    check_last_dim(x, dim, "x")
-    if x.ndim < 2:
-        raise ValueError(f"x must have shape (*, n_steps, {dim}), got {tuple(x.shape)}")
-    return (x.shape[0] if x.ndim > 2 else 1), x.shape[-2]

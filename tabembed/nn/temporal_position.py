@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from tabembed._checks import check_finite, check_scale
 from tabembed.functional.phase import widened
+from tabembed.nn.heads import as_heads, shaped_as
 from tabembed.nn.positions import resolve
 from tabembed.nn.precision import WideModule, wide_dtype
-from tabembed.nn.rotary import RotaryEmbedding, as_heads, shaped_as
+from tabembed.nn.rotary import RotaryEmbedding
 
 
 class TemporalPositionEncoder(WideModule):
@@ -65,13 +66,13 @@ class TemporalPositionEncoder(WideModule):
             positions: row numbers or times; ``None`` counts from ``offset``.
             offset: row number of the first step, one or one for each sequence.
         """
-        rows = as_heads(x, self.dim, -2, "x")
+        rows = as_heads(x, self.dim)
         places = resolve(positions, offset, rows.shape[0], rows.shape[2], x.device)
         wide = widened(rows)
         t = (places.double() / float(self.horizon)).to(wide.dtype)[:, None, :, None]
         decay = torch.sigmoid(-t * self.w.to(wide.dtype)).expand(rows.shape)
         encoded = self.rotary.rotate(wide, positions=places) * decay
-        return shaped_as(x, encoded.to(x.dtype), -2), shaped_as(x, decay.to(x.dtype), -2)
+        return shaped_as(x, encoded.to(x.dtype)), shaped_as(x, decay.to(x.dtype))
 
     def extra_repr(self) -> str:
         """Arguments."""

@@ -315,7 +315,7 @@ CASES = [
     ),
     Case(
         "SinusoidalEmbedding-odd",
-        lambda seed: SinusoidalEmbedding(5, learnable_scale=True, seed=seed),
+        lambda seed: SinusoidalEmbedding(5, learned_scale=True, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 5), some_places(leading, below=250)),
         expect_sinusoidal,
         follows=1,

@@ -116,7 +116,12 @@ def test_bad_arguments_are_refused():
     module = LearnedPositionalEmbedding(6, 4)
     with pytest.raises(ValueError, match=r"^x must have 4 as its last dimension, got shape \(2, 1\)$"):
         module(torch.zeros(2, 1))
-    with pytest.raises(TypeError, match=r"^positions must be integers, got torch.float64$"):
-        module(torch.zeros(2, 4), positions=torch.zeros(2))
+    for dtype in (torch.float16, torch.float32, torch.float64, torch.bool):
+        with pytest.raises(TypeError, match=rf"^positions must be integers, got {dtype}$"):
+            module(torch.zeros(2, 4), positions=torch.zeros(2, dtype=dtype))
+    with pytest.raises(TypeError, match="^positions must be a tensor, got list$"):
+        module(torch.zeros(2, 4), positions=[0, 1])
+    with pytest.raises(ValueError, match=r"^x must have shape \(\*, n_steps, 4\), got \(4,\)$"):
+        module(torch.zeros(4))
     with pytest.raises(ValueError, match="^offset must be 0 where positions are given, got 1"):
         module(torch.zeros(2, 4), positions=torch.arange(2), offset=1)

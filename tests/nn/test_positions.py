@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tabembed.nn.positions import check_floats, resolve, resolve_pair
+from tabembed.nn.positions import check_floats, check_row_numbers, check_same_kind, resolve, resolve_pair
 
 CPU = torch.device("cpu")
 FIVE = torch.arange(10, 15)
@@ -125,10 +125,24 @@ def test_the_pair_names_the_argument():
 
 
 def test_integers_and_floats_do_not_mix():
+    message = (
+        "^positions and k_positions must both be integers or both floats, got torch.int64 and torch.float32$"
+    )
+    with pytest.raises(TypeError, match=message):
+        pair(FIVE, FIVE.float(), 0, 1, 5, 5)
     with pytest.raises(
-        TypeError, match="^positions and k_positions must both be integers or both floats, got"
+        TypeError, match="^a and b must both be integers or both floats, got torch.float64 and"
     ):
-        pair(FIVE, FIVE.double(), 0, 1, 5, 5)
+        check_same_kind(a=FIVE.double(), b=FIVE)
+    check_same_kind(a=FIVE, b=FIVE.int())
+    check_same_kind(a=FIVE.double(), b=FIVE.float())
+
+
+def test_row_numbers_are_integers():
+    check_row_numbers(None, "positions")
+    check_row_numbers(FIVE.int(), "positions")
+    with pytest.raises(TypeError, match=r"^here must be integers, got torch.float32$"):
+        check_row_numbers(FIVE.float(), "here")
 
 
 def test_encoded_tensors_are_floats():

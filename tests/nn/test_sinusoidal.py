@@ -67,7 +67,7 @@ def test_strides_do_not_matter():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_the_dtype_is_that_of_the_rows_on_every_backend(dtype):
-    x, module = rows(2, 3, 5, dtype=dtype), SinusoidalEmbedding(5, learnable_scale=True).bfloat16()
+    x, module = rows(2, 3, 5, dtype=dtype), SinusoidalEmbedding(5, learned_scale=True).bfloat16()
     expected = x.double() + codes(range(40, 43), 5)
     for backend in ("auto", "reference", "triton"):
         with use_backend(backend):
@@ -107,13 +107,13 @@ def test_every_sequence_may_have_an_offset_of_its_own():
 
 
 def test_no_memory_of_earlier_longer_calls():  # H21
-    module, x, long = SinusoidalEmbedding(4, learnable_scale=True), rows(8, 4), rows(5000, 4, seed=1)
+    module, x, long = SinusoidalEmbedding(4, learned_scale=True), rows(8, 4), rows(5000, 4, seed=1)
     before = module(x)
-    assert torch.equal(module(long), SinusoidalEmbedding(4, learnable_scale=True)(long))
+    assert torch.equal(module(long), SinusoidalEmbedding(4, learned_scale=True)(long))
     assert torch.equal(module(x), before)
     with torch.inference_mode():
         module(x)
-    fresh = SinusoidalEmbedding(4, learnable_scale=True)
+    fresh = SinusoidalEmbedding(4, learned_scale=True)
     module(x).pow(2).sum().backward()
     fresh(x).pow(2).sum().backward()
     assert torch.equal(module.scale.grad, fresh.scale.grad)
@@ -132,7 +132,7 @@ def test_a_row_does_not_depend_on_what_stands_beside_it():
 
 
 def test_the_scale_is_learned():
-    module, x = SinusoidalEmbedding(4, learnable_scale=True), rows(3, 4)
+    module, x = SinusoidalEmbedding(4, learned_scale=True), rows(3, 4)
     assert torch.equal(module(x), SinusoidalEmbedding(4)(x))
     with torch.no_grad():
         module.scale.fill_(-2.0)
@@ -165,7 +165,7 @@ def test_base_changes_the_slow_waves():
         ({"base": 0.0}, ValueError, r"base must be finite and positive, got 0\.0"),
         ({"base": 1e31}, ValueError, r"base must be from 1e-30 to 1e\+30, got 1e\+31"),
         ({"dropout": 1.0}, ValueError, r"dropout must be at least 0 and below 1, got 1\.0"),
-        ({"learnable_scale": "no"}, TypeError, "learnable_scale must be True or False, got 'no'"),
+        ({"learned_scale": "no"}, TypeError, "learned_scale must be True or False, got 'no'"),
     ],
 )
 def test_bad_arguments(arguments, error, text):
@@ -198,8 +198,8 @@ def test_bad_input(x, given, error, text):
 
 def test_made_on_the_meta_device():  # H37
     with torch.device("meta"):
-        module = SinusoidalEmbedding(6, learnable_scale=True)
-    saved, x = SinusoidalEmbedding(6, learnable_scale=True).state_dict(), rows(3, 6)
+        module = SinusoidalEmbedding(6, learned_scale=True)
+    saved, x = SinusoidalEmbedding(6, learned_scale=True).state_dict(), rows(3, 6)
     assigned = copy.deepcopy(module)
     assigned.load_state_dict(saved, assign=True)
     emptied = module.to_empty(device="cpu")
@@ -225,7 +225,7 @@ def test_waves_survive_casts():
 
 
 def test_gradients_of_rows_positions_and_scale():
-    module = SinusoidalEmbedding(5, base=10.0, learnable_scale=True).double()
+    module = SinusoidalEmbedding(5, base=10.0, learned_scale=True).double()
     x, places = rows(2, 2, 5, dtype=torch.float64), rows(2, 2, seed=1, dtype=torch.float64)
 
     def of(x, places, scale):
