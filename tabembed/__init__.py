@@ -48,7 +48,7 @@ _HOMES = {
     "RelativeDecay": "tabembed.nn",
     "attention": "tabembed.nn",
     "convert_layout": "tabembed.nn",
-    "decay": "tabembed.functional.decay",
+    "decay": "tabembed.nn.elapsed",
     "frequencies_from_periods": "tabembed.functional.periods",
     "row_positions": "tabembed.functional.position",
     "use_backend": "tabembed.kernels",
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from tabembed.estimators import LearnedFourierTransformer as LearnedFourierTransformer
     from tabembed.estimators import RandomFourierTransformer as RandomFourierTransformer
     from tabembed.estimators import TableEmbedder as TableEmbedder
-    from tabembed.functional.decay import decay as decay
     from tabembed.functional.periods import frequencies_from_periods as frequencies_from_periods
     from tabembed.functional.piecewise import quantile_edges as quantile_edges
     from tabembed.functional.position import row_positions as row_positions
@@ -101,6 +100,7 @@ if TYPE_CHECKING:
     from tabembed.nn import calibrate as calibrate
     from tabembed.nn import convert_layout as convert_layout
     from tabembed.nn import coverage as coverage
+    from tabembed.nn.elapsed import decay as decay
     from tabembed.schema import TableSchema as TableSchema
     from tabembed.table import Categorical as Categorical
     from tabembed.table import CategoricalList as CategoricalList
