@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_finite, check_scale
+from tabembed._checks import check_finite, check_int64, check_scale
 from tabembed.functional.phase import widened
+from tabembed.functional.rotary import elapsed
 from tabembed.nn.heads import as_heads, shaped_as
 from tabembed.nn.positions import resolve
 from tabembed.nn.precision import WideModule, wide_dtype
@@ -16,22 +19,27 @@ from tabembed.nn.rotary import RotaryEmbedding
 class TemporalPositionEncoder(WideModule):
     """Turn tokens by their positions and multiply them by ``sigmoid(−t · w)``.
 
-    ``t`` is the position in units of a fixed horizon, so that a row has one code whatever batch it stands in,
-    and one step at a time gives what the full pass gives. This fading depends on where a row stands; that of
-    ``RelativeDecay`` depends on how far apart two rows are.
+    ``t`` is ``(position − origin) / horizon``, whatever batch a row stands in, so that one step at a time
+    gives what the full pass gives. This fading depends on where a row stands; that of ``RelativeDecay``
+    depends on how far apart two rows are.
+
+    With a positive ``w`` the factor is 1 far before the origin, ½ there and 0 far after it: where ``t · w``
+    is above 100, nothing is left of a token. So give times since 1970 an origin, the start of the data.
 
     Args:
         dim: width of a token.
-        horizon: position where ``t`` is 1: a length, or a span of time in the unit of the positions.
+        horizon: how far from the origin ``t`` is 1: a length, or a span of time in the unit of the positions.
         decay_rate: first value of every ``w``; each feature learns its own.
         base: pair ``i`` of features turns by ``base^(−2i / dim)`` radians per unit of position.
+        origin: position where ``t`` is 0; subtracted in integers from positions that are integers.
 
     Shape:
         - x: ``(n_steps, dim)`` or ``(n_sequences, *, n_steps, dim)``
         - positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, integers, float32 or float64
         - output: the encoded tokens and their factors, both of the shape and dtype of ``x``
 
-    Raises: ValueError for an odd ``dim`` and a horizon that is not from 1e-30 to 1e30.
+    Raises: ValueError for an odd ``dim``, a horizon that is not from 1e-30 to 1e30 and an origin that int64
+        cannot hold.
 
     Source: rotation: Su et al. 2021, arXiv:2104.09864, equation 34.
 
@@ -42,11 +50,21 @@ class TemporalPositionEncoder(WideModule):
 
     wide = ("w",)
 
-    def __init__(self, dim: int, *, horizon: float, decay_rate: float = 0.1, base: float = 10_000.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        horizon: float,
+        decay_rate: float = 0.1,
+        base: float = 10_000.0,
+        origin: float = 0,
+    ) -> None:
         check_scale(horizon=horizon)
-        check_finite(decay_rate=decay_rate)
+        check_finite(decay_rate=decay_rate, origin=origin)
+        check_int64(origin=math.floor(origin))
         super().__init__()
         self.dim, self.horizon, self.decay_rate, self.base = dim, horizon, decay_rate, base
+        self.origin = origin
         self.rotary = RotaryEmbedding(dim, base=base)
         self.w = nn.Parameter(torch.empty(dim, dtype=wide_dtype()))
         self.reset_parameters()
@@ -69,11 +87,18 @@ class TemporalPositionEncoder(WideModule):
         rows = as_heads(x, self.dim)
         places = resolve(positions, offset, rows.shape[0], rows.shape[2], x.device)
         wide = widened(rows)
-        t = (places.double() / float(self.horizon)).to(wide.dtype)[:, None, :, None]
+        t = self._horizons(places).to(wide.dtype)[:, None, :, None]
         decay = torch.sigmoid(-t * self.w.to(wide.dtype)).expand(rows.shape)
         encoded = self.rotary.rotate(wide, positions=places) * decay
         return shaped_as(x, encoded.to(x.dtype)), shaped_as(x, decay.to(x.dtype))
 
+    def _horizons(self, positions: Tensor) -> Tensor:
+        """Where positions stand between the origin, 0, and the horizon, 1: int64 or float64 to float64."""
+        whole = math.floor(self.origin)
+        after = elapsed(positions, positions.new_full((), whole)) - float(self.origin - whole)
+        return after / float(self.horizon)
+
     def extra_repr(self) -> str:
         """Arguments."""
-        return f"{self.dim}, horizon={self.horizon:g}, decay_rate={self.decay_rate:g}"
+        scales = f"horizon={self.horizon:g}, decay_rate={self.decay_rate:g}"
+        return f"{self.dim}, {scales}, base={self.base:g}, origin={self.origin}"

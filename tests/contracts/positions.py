@@ -190,7 +190,7 @@ def expect_token(m: Any, inputs: tuple[Any, ...]) -> Tensor:
     return by_row(lambda i: reference.token(i, table, m.padding_idx), inputs[0].shape, *inputs)
 
 
-def expect_temporal(base: float) -> Any:
+def expect_temporal(base: float, origin: int = 0) -> Any:
     """The loop with the learned rates."""
 
     def expected(m: Any, inputs: tuple[Any, ...]) -> Tensor:
@@ -198,11 +198,12 @@ def expect_temporal(base: float) -> Any:
 
         def row(x: Any, positions: Any = None) -> list[list[float]]:
             places = range(len(x)) if positions is None else positions
-            both = [
-                reference.temporal_position(e, p, frequencies, rates, m.horizon)
-                for e, p in zip(x, places, strict=True)
-            ]
-            return [code + factor for code, factor in both]
+            out = []
+            for e, p in zip(x, places, strict=True):
+                factor = reference.temporal_position(e, p - origin, frequencies, rates, m.horizon)[1]
+                code = reference.rotary(e, p, frequencies)
+                out.append([c * f for c, f in zip(code, factor, strict=True)] + factor)
+            return out
 
         return by_row(row, inputs[0].shape[:-2], *inputs)
 
@@ -356,6 +357,17 @@ CASES = [
         lambda seed: TemporalPositionEncoder(6, horizon=40, decay_rate=0.5, base=100.0, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 6),),
         expect_temporal(100.0),
+        follows=1,
+        leading=BATCHES,
+        fused=True,
+    ),
+    Case(
+        "TemporalPositionEncoder-nanoseconds",
+        lambda seed: TemporalPositionEncoder(
+            4, horizon=8766 * HOUR, origin=ORIGIN, decay_rate=3.0, seed=seed
+        ),
+        lambda leading: (some_rows(leading, STEPS, 4), some_instants(leading)),
+        expect_temporal(10_000.0, ORIGIN),
         follows=1,
         leading=BATCHES,
         fused=True,

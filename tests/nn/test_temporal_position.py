@@ -59,6 +59,38 @@ def test_real_time_and_row_numbers_in_another_unit():
     assert_close(in_days(x, positions=days.double()), in_days(x, positions=days), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("unit", [1, 10**9], ids=["s", "ns"])
+@pytest.mark.parametrize("half", [0, 0.5])
+def test_unix_time_counts_from_the_origin(unit, half):
+    start, day, x = 1_700_000_000 * unit + 1, 86_400 * unit, drawn(2, 3, 4)
+    module = TemporalPositionEncoder(4, horizon=day, origin=start + half, decay_rate=2.0)
+    after = torch.tensor([0, day // 3, 5 * day])
+    for positions in (after + start, (after + start).double()):
+        encoded, decay = module(x, positions=positions)
+        expected = TemporalPositionEncoder(4, horizon=day, decay_rate=2.0)(x, positions=after - half)[1]
+        assert_close(decay, expected, rtol=0, atol=1e-6)
+        assert_close(encoded, RotaryEmbedding(4).rotate(x, positions=positions) * decay)
+    assert f"origin={start + half}" in repr(module)
+
+
+def test_an_origin_is_subtracted_in_integers():
+    start = 1_700_000_000 * 10**9
+    module = TemporalPositionEncoder(2, horizon=10, origin=start + 1, decay_rate=1.0)
+    decay = module(torch.ones(3, 2), positions=start + torch.tensor([1, 2, 11]))[1][:, 0]
+    assert_close(decay, torch.sigmoid(-torch.tensor([0.0, 0.1, 1.0])))
+    far = TemporalPositionEncoder(2, horizon=1e18, origin=-(2**63), decay_rate=1.0)
+    assert_close(
+        far(torch.ones(1, 2), positions=torch.tensor([2**63 - 1]))[1][0, 0],
+        torch.sigmoid(torch.tensor(-(2.0**64) / 1e18)),
+    )
+
+
+def test_far_outside_the_horizon():
+    module, x = TemporalPositionEncoder(2, horizon=1, decay_rate=1.0), torch.ones(2, 2)
+    for factors in module(x, positions=torch.tensor([-200, 200]))[1].T:
+        assert factors.tolist() == [1.0, 0.0]
+
+
 def test_padding_on_either_side_changes_nothing():
     module, events = TemporalPositionEncoder(4, horizon=5), drawn(3, 4)
     for mask in ([False, False, True, True, True], [True, True, True, False, False]):
@@ -95,6 +127,13 @@ def test_bad_arguments_are_refused():
         TemporalPositionEncoder(4, horizon=0)
     with pytest.raises(ValueError, match="^decay_rate must be finite, got nan$"):
         TemporalPositionEncoder(4, horizon=1, decay_rate=math.nan)
+    with pytest.raises(ValueError, match="^origin must be finite, got nan$"):
+        TemporalPositionEncoder(4, horizon=1, origin=math.nan)
+    with pytest.raises(TypeError, match="^origin must be a number, got 'now'$"):
+        TemporalPositionEncoder(4, horizon=1, origin="now")
+    for origin in (2**63, -1e30):
+        with pytest.raises(ValueError, match="^origin must fit into int64, got "):
+            TemporalPositionEncoder(4, horizon=1, origin=origin)
     with pytest.raises(ValueError, match=r"^x must have 4 as its last dimension"):
         TemporalPositionEncoder(4, horizon=1)(drawn(2, 6))
     with pytest.raises(ValueError, match=r"^positions must have shape \(2,\) or \(1, 2\), got \(3,\)$"):
