@@ -149,13 +149,13 @@ def check_floats(x: Tensor, name: str) -> None:
 
 def _counted(offset: Tensor | int, n_batch: int, n_steps: int, device: torch.device) -> Tensor:
     """Row numbers from an offset on."""
-    steps = torch.arange(n_steps, device=device)
     if isinstance(offset, Tensor):
         check_integer_tensor(offset, "offset")
         if offset.ndim > 1 or offset.numel() not in (1, n_batch):
             raise ValueError(f"offset must have shape () or ({n_batch},), got {tuple(offset.shape)}")
-        return offset.long().reshape(-1, 1) + steps
+        return offset.long().reshape(-1, 1) + torch.arange(n_steps, device=device)
     if isinstance(offset, bool) or not isinstance(offset, Integral):
         raise TypeError(f"offset must be an integer or a tensor of integers, got {offset!r}")
-    check_int64(offset=offset)
-    return (steps + offset).unsqueeze(0)
+    end = offset + n_steps
+    check_int64(**{"offset": offset, "offset + n_steps": end})
+    return torch.arange(offset, end, device=device).unsqueeze(0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -22,6 +23,7 @@ def test_row_numbers_count_from_the_offset():
     ]
     assert resolve(None, 7, 2, 0, CPU).shape == (1, 0)
     assert resolve(None, 2**62, 1, 1, CPU).item() == 2**62
+    assert resolve(None, np.int32(-3), 1, 2, CPU).tolist() == [[-3, -2]]
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.int64], ids=str)
@@ -85,6 +87,8 @@ def test_an_offset_tensor_is_checked():
         resolve(None, torch.tensor([0, 1]), 3, 5, CPU)
     with pytest.raises(ValueError, match="^offset must fit into int64, got"):
         resolve(None, 2**63, 1, 5, CPU)
+    with pytest.raises(ValueError, match=rf"^offset \+ n_steps must fit into int64, got {2**63 + 3}$"):
+        resolve(None, 2**63 - 2, 1, 5, CPU)
 
 
 def pair(*arguments):
