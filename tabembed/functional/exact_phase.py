@@ -65,14 +65,22 @@ def exact_turns(positions: Tensor, frequencies: Tensor) -> Tensor:
     >>> exact_turns(torch.tensor([2**40 + 1]), in_turns(torch.tensor([torch.pi / 2], dtype=torch.float64)))
     tensor([[0.2500]], dtype=torch.float64)
     """
+    products = [
+        part(half.unsqueeze(-1) * frequency) for frequency in frequencies for half in halves(positions)
+    ]
+    return part(torch.stack(products).sum(0))
+
+
+def halves(positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Int64 or float64 positions as sums of two float64 numbers of at most 32 bits; the second has the slope.
+
+    >>> [half.tolist() for half in halves(torch.tensor([2**40 + 1]))]
+    [[1099511627776.0], [1.0]]
+    """
     if positions.is_floating_point():
         high = _upper(positions.detach(), 32)
-        low = positions - high
-    else:
-        high, low = (positions >> 32).double() * _WORD, (positions & (_WORD - 1)).double()
-    halves = high.unsqueeze(-1), low.unsqueeze(-1)
-    products = [part(half * frequency) for frequency in frequencies for half in halves]
-    return part(torch.stack(products).sum(0))
+        return high, positions - high
+    return (positions >> 32).double() * _WORD, (positions & (_WORD - 1)).double()
 
 
 def as_positions(positions: Tensor) -> Tensor:

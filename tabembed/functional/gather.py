@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from tabembed._checks import is_concrete
 
-
-def gather(weights: Sequence[Tensor], ids: Tensor) -> Tensor:
+def gather(weights: Sequence[Tensor], ids: Tensor, outside: Sequence[bool] | None = None) -> Tensor:
     """Look up one row per table and lay the rows side by side.
 
     An id outside ``0 … n_j − 1`` gives zeros, whatever stands in the table, and takes no gradient.
@@ -19,6 +17,8 @@ def gather(weights: Sequence[Tensor], ids: Tensor) -> Tensor:
     Args:
         weights: at least one table; of any widths, in one dtype.
         ids: one id per row and table.
+        outside: for every table, whether some id may be outside it; ``None``, where nobody has looked, means
+            that some may.
 
     Shape:
         - weights: ``(n_j, d_j)`` for table j
@@ -31,21 +31,24 @@ def gather(weights: Sequence[Tensor], ids: Tensor) -> Tensor:
     tensor([[2., 3., 4.],
             [0., 0., 0.]])
     """
-    return torch.cat(columns(weights, ids), -1)
+    return torch.cat(columns(weights, ids, outside), -1)
 
 
-def columns(weights: Sequence[Tensor], ids: Tensor) -> list[Tensor]:
+def columns(weights: Sequence[Tensor], ids: Tensor, outside: Sequence[bool] | None = None) -> list[Tensor]:
     """The parts of ``gather``, ``(*, d_j)`` for every table.
 
     >>> columns([torch.tensor([[1.0], [2.0]])], torch.tensor([[1], [-1]]))
     [tensor([[2.],
             [0.]])]
     """
-    n_rows = [weight.shape[0] for weight in weights]
-    outside = columns_outside(ids, n_rows) if is_concrete(ids) else [True] * len(n_rows)
-    each = zip(weights, ids.unbind(-1), outside, strict=True)
-    # What is known to be inside needs one pass of four.
-    return [rows(weight, column) if some else embedding(column, weight) for weight, column, some in each]
+    each = zip(weights, ids.unbind(-1), [True] * len(weights) if outside is None else outside, strict=True)
+    # What is known to be inside needs one pass of many.
+    return [
+        look_up(column, weight, (column < 0) | (column >= weight.shape[0]))
+        if some
+        else embedding(column, weight)
+        for weight, column, some in each
+    ]
 
 
 def columns_outside(ids: Tensor, n_rows: Sequence[int]) -> list[bool]:
@@ -60,10 +63,19 @@ def columns_outside(ids: Tensor, n_rows: Sequence[int]) -> list[bool]:
     return [not 0 <= a <= b < n for a, b, n in zip(low, high, n_rows, strict=True)]
 
 
-def rows(weight: Tensor, ids: Tensor) -> Tensor:
-    """Rows ``(*, d)`` of one table ``(n, d)``, and zeros where an id ``(*)`` is outside it."""
+def look_up(ids: Tensor, weight: Tensor, blank: Tensor) -> Tensor:
+    """Rows of a table, and zeros, which also take no gradient, where ``blank``.
+
+    Args:
+        ids: ``(*)``, from 0 to n − 1 where not blank.
+        weight: ``(n, d)``.
+        blank: bool, ``(*)``.
+
+    >>> look_up(torch.tensor([1, 7]), torch.tensor([[1.0], [2.0]]), torch.tensor([False, True]))
+    tensor([[2.],
+            [0.]])
+    """
     if not weight.shape[0]:  # which an embedding refuses, even where no id is asked for
         return weight.sum(0).expand(*ids.shape, weight.shape[1])
-    near = ids.clamp(0, weight.shape[0] - 1)
-    found = embedding(near, weight)
-    return found.masked_fill_((ids != near).unsqueeze(-1), 0)  # a fill, no product: NaN · 0 is NaN
+    found = embedding(ids.masked_fill(blank, 0), weight)
+    return found.masked_fill_(blank.unsqueeze(-1), 0)  # a fill, no product: NaN · 0 is NaN

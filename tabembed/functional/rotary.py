@@ -13,7 +13,7 @@ LAYOUTS = ("half", "interleaved")
 """Which features make a pair: i and i + width / 2, or 2 i and 2 i + 1."""
 
 LIMIT = {torch.float16: 10.0}
-"""Where the exponent of a decay ends, so that no score overflows; 80 in every other dtype."""
+"""What ``exponent_limit`` reads; 80 in every other dtype."""
 
 
 def rotate(
@@ -104,9 +104,18 @@ def amplitudes(positions: Tensor, growth: Tensor, origin: Tensor, dtype: torch.d
         - positions: ``(n_batch or 1, n)``; origin: ``(n_batch or 1,)``; growth: ``(n_pairs,)``
         - output: ``(n_batch or 1, n, n_pairs)``, float32, or float64 for a ``dtype`` of float64
     """
-    limit = LIMIT.get(dtype, 80.0)
+    limit = exponent_limit(dtype)
     exponent = elapsed(positions, origin.unsqueeze(-1)).unsqueeze(-1) * growth.double()
     return exponent.clamp(-limit, limit).exp().to(torch.promote_types(dtype, torch.float32))
+
+
+def exponent_limit(dtype: torch.dtype) -> float:
+    """Where the exponent of a decay ends, so that no product of features of ``dtype`` overflows.
+
+    >>> exponent_limit(torch.float16), exponent_limit(torch.bfloat16)
+    (10.0, 80.0)
+    """
+    return LIMIT.get(dtype, 80.0)
 
 
 def elapsed(positions: Tensor, origin: Tensor) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from types import TracebackType
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +19,8 @@ from tabembed._checks import check_choice
 
 BACKENDS = ("auto", "reference", "triton")
 VARIABLE = "TABEMBED_BACKEND"
+
+Result = TypeVar("Result")
 
 _chosen = threading.local()  # not a ContextVar: torch.compile cannot read one
 
@@ -43,16 +47,29 @@ class use_backend:
         check_choice(BACKENDS, backend=name)
         if name == "triton":
             check_triton()
-        self._before = getattr(_chosen, "name", None)
-        _chosen.name = name
+        self.name = name
+        # A block opened next by this object ends with what was in force before the object was made.
+        before = _choose(name)
+        _chosen.made = self, before
 
     def __enter__(self) -> use_backend:
+        maker, first = getattr(_chosen, "made", None) or (None, None)
+        before = _choose(self.name)
+        _chosen.outside = (first if maker is self else before, getattr(_chosen, "outside", None))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _chosen.name = self._before
+        before, _chosen.outside = _chosen.outside
+        _choose(before)
+
+
+def _choose(name: str | None) -> str | None:
+    """Set the choice of this thread, and return the one before."""
+    before = getattr(_chosen, "name", None)
+    _chosen.name, _chosen.made = name, None
+    return before
 
 
 def backend() -> str:
@@ -60,12 +77,65 @@ def backend() -> str:
     return getattr(_chosen, "name", None) or _from_environment
 
 
+def implementation(
+    formula: Callable[..., Result],
+    operator: Callable[..., Result],
+    body: Callable[..., Result],
+    tensors: Sequence[Tensor | None],
+    *,
+    on_cpu: bool = True,
+) -> Callable[..., Result]:
+    """What runs for a kernel: its formula, its operator, or what the operator runs.
+
+    The operator takes Triton where ``runs_triton`` says so and plain PyTorch elsewhere.
+
+    Args:
+        formula: of ``functional``.
+        operator: of ``torch.library``.
+        body: what the operator runs; called without it where nobody could tell, which saves 100 microseconds.
+        tensors: everything that is computed with.
+        on_cpu: whether there is more than the formula on the CPU.
+    """
+    if takes_formula():
+        return formula
+    if not on_cpu and backend() == "auto" and not any(one is not None and one.is_cuda for one in tensors):
+        return formula
+    return operator if is_watched(tensors) else body
+
+
 def takes_formula() -> bool:
     """Whether ``functional`` itself runs: when asked for; in exports, which then need no tabembed; and where
-    ``torch.func`` or forward-mode AD differentiates, which they do with no custom operator."""
-    if backend() != "auto":
-        return backend() == "reference"
-    return torch.compiler.is_exporting() or (not torch.compiler.is_compiling() and _differentiates())
+    ``torch.func`` or forward-mode AD differentiates, which they do with no custom operator.
+
+    Raises: RuntimeError for such a derivative where Triton is asked for.
+    """
+    if _differentiates():
+        if backend() == "triton":
+            raise RuntimeError(
+                "backend 'triton' must have no derivative of torch.func or of forward mode: choose 'auto', "
+                "which takes the formula there, or differentiate by torch.autograd"
+            )
+        return True
+    return backend() == "reference" or (backend() == "auto" and torch.compiler.is_exporting())
+
+
+def is_watched(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether autograd, a compiler, a transformation or a mode has to see an operator."""
+    if (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    ):
+        return True
+    takes_gradients = torch.is_grad_enabled()
+    return any(
+        type(one) not in (Tensor, torch.nn.Parameter)
+        or one.is_meta
+        or (takes_gradients and one.requires_grad)
+        for one in tensors
+        if one is not None
+    )
 
 
 def runs_triton(tensor: Tensor) -> bool:
@@ -85,10 +155,17 @@ def runs_triton(tensor: Tensor) -> bool:
 
 def _differentiates() -> bool:
     """Whether ``torch.func.grad``, ``jvp`` or what is made of them is at work, or dual numbers are."""
-    if forward_ad._current_level >= 0:
-        return True
+    return forward_ad._current_level >= 0 or _transforms()
+
+
+def _transforms() -> bool:
     stack = torch._C._functorch.get_interpreter_stack() or ()
     return any(level.key() in (TransformType.Grad, TransformType.Jvp) for level in stack)
+
+
+# torch.compile asks while it traces, and traces anew in another stack. This is what
+# ``torch.compiler.assume_constant_result`` does, without loading the compiler.
+_transforms._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from tabembed.functional import gather as _formula
-from tabembed.kernels.backend import backend, runs_triton
+from tabembed.kernels.backend import Result, implementation, runs_triton
 
 
-def gather(weights: list[Tensor], ids: Tensor) -> Tensor:
-    """What ``functional.gather.gather`` gives for ids ``(n_rows, n_tables)``: by Triton, or by the formula.
+def gather(weights: list[Tensor], ids: Tensor, outside: Sequence[bool] | None = None) -> Tensor:
+    """Rows of several tables side by side: ``functional.gather.gather``, for ids ``(n_rows, n_tables)``.
 
-    On the CPU, PyTorch's own operators are faster than one that Python has to call, and leave compilers
-    something to fuse.
+    On the CPU it is the formula: PyTorch's own operators are faster than one that Python has to call, and
+    leave compilers something to fuse.
 
-    Raises: TypeError for tables of several dtypes. RuntimeError for a forward-mode derivative where Triton is
-        asked for: PyTorch would take it for zero.
+    Raises: TypeError for tables of several dtypes.
     """
-    return (gather_tables if _takes_operator(ids) else _formula.gather)(weights, ids)
+    formula = partial(_formula.gather, outside=outside)
+    return _chosen(formula, gather_tables, run, weights, ids)(weights, ids)
 
 
-def columns(weights: list[Tensor], ids: Tensor) -> list[Tensor]:
+def columns(weights: list[Tensor], ids: Tensor, outside: Sequence[bool] | None = None) -> list[Tensor]:
     """The parts of ``gather``, ``(n_rows, d_j)`` for every table, which may be written into."""
-    if not _takes_operator(ids):
-        return _formula.columns(weights, ids)
-    widths = [weight.shape[1] for weight in weights]
-    return list(gather_tables(weights, ids).unsafe_split_with_sizes(widths, 1))
+    formula = partial(_formula.columns, outside=outside)
+    both = partial(_split, gather_tables), partial(_split, run)
+    return _chosen(formula, *both, weights, ids)(weights, ids)
 
 
-def _takes_operator(ids: Tensor) -> bool:
-    if backend() == "triton" and forward_ad._current_level >= 0:
-        raise RuntimeError("backend 'triton' must have no forward-mode derivative, got one of gather")
-    return backend() == "triton" or ids.is_cuda
-
-
-@torch.library.custom_op("tabembed::gather", mutates_args=())
-def gather_tables(weights: list[Tensor], ids: Tensor) -> Tensor:
-    """One operator; its output is contiguous."""
+def _chosen(
+    formula: Callable[..., Result],
+    operator: Callable[..., Result],
+    body: Callable[..., Result],
+    weights: list[Tensor],
+    ids: Tensor,
+) -> Callable[..., Result]:
     kinds = {weight.dtype for weight in weights}
-    if len(kinds) != 1:
+    if len(kinds) > 1:
         raise TypeError(f"weights must have one dtype, got {', '.join(sorted(map(str, kinds)))}")
+    return implementation(formula, operator, body, (ids, *weights), on_cpu=False)
+
+
+def _split(gather: Callable[..., Tensor], weights: list[Tensor], ids: Tensor) -> list[Tensor]:
+    widths = [weight.shape[1] for weight in weights]
+    return list(gather(weights, ids).unsafe_split_with_sizes(widths, 1))
+
+
+def run(weights: list[Tensor], ids: Tensor) -> Tensor:
+    """What ``functional.gather.gather`` gives, without a derivative; the output is contiguous."""
     if runs_triton(ids):
         from tabembed.kernels.gather_triton import launch
 
@@ -51,6 +59,9 @@ def gather_tables(weights: list[Tensor], ids: Tensor) -> Tensor:
         launch(out, weights, ids)
         return out
     return _formula.gather(weights, ids)
+
+
+gather_tables = torch.library.custom_op("tabembed::gather", run, mutates_args=())
 
 
 @gather_tables.register_fake

@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tabembed.kernels.pairs_triton import lanes, load_pairs, on_nvidia, options, steps_in_memory, tile
+from tabembed.kernels.launch_triton import lanes, on_nvidia, steps_in_memory
+from tabembed.kernels.pairs_triton import load_pairs, options, tile
 
 _SIZES = ["n_steps", "n_tokens", "n_heads", "g_batch", "g_head", "g_step", "o_batch", "o_head", "o_step"]
 

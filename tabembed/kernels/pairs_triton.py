@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from math import gcd
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
 N_WARPS = 4
 _HEADS = 4  # heads that a program has under way at once
@@ -29,27 +25,6 @@ def tile(itemsize: int, n_pairs: int, n_heads: int, lanes: int) -> tuple[int, in
 def options(nvidia: bool) -> dict[str, int]:
     """How a kernel over pairs is compiled: NVIDIA's compiler, left alone, saves registers and spills one."""
     return {"num_warps": N_WARPS, "maxnreg": 128} if nvidia else {"num_warps": N_WARPS}
-
-
-def on_nvidia(x: Tensor) -> bool:
-    """Whether a tensor is on an NVIDIA GPU."""
-    return x.is_cuda and torch.version.hip is None
-
-
-def lanes(x: Tensor) -> int:
-    """Threads of a warp where a tensor is."""
-    return torch.cuda.get_device_properties(x.device).warp_size if x.is_cuda else 32
-
-
-def steps_in_memory(*tensors: Tensor) -> tuple[int, list[int]]:
-    """How far apart batches, heads, steps and features of some tensors are.
-
-    Returns: a power of two of up to 16 that divides all distances but those of features, so that the compiler
-        sees how far an address can be trusted; then four distances a tensor, three of them divided by it.
-    """
-    strides = [[s if n > 1 else 0 for n, s in zip(x.shape, x.stride(), strict=True)] for x in tensors]
-    aligned = gcd(16, *(s for batch, head, step, _ in strides for s in (batch, head, step)))
-    return aligned, [s for *outer, unit in strides for s in (*(one // aligned for one in outer), unit)]
 
 
 @triton.jit

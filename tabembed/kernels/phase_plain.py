@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tabembed.functional.exact_phase import halves
+
 _PLAIN = 2.0**20  # turns up to which one product in float64 is as exact as ``exact_turns`` promises
 
 
@@ -34,14 +36,9 @@ def turns(positions: Tensor, frequencies: Tensor, phases: Tensor, sums: Tensor |
     if sums is not None:
         total = torch.addcmul(phases, positions.double(), sums)
         return total.sub_(total.round())
-    if positions.is_floating_point():
-        high = (positions.contiguous().view(torch.int64) & -(2**21)).view(torch.float64)
-        halves = high, positions - high
-    else:
-        halves = (positions >> 32).double() * 2.0**32, (positions & (2**32 - 1)).double()
     total = phases.repeat(len(positions), 1)
     product, whole = torch.empty_like(total), torch.empty_like(total)
-    for half in halves:
+    for half in halves(positions):
         for frequency in frequencies:
             torch.round(torch.mul(half, frequency, out=product), out=whole)
             total.add_(product.sub_(whole))

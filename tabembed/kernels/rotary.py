@@ -19,8 +19,7 @@ from tabembed.kernels.by_loop import by_loop
 from tabembed.kernels.rotary_gradient import of_angle, of_decay
 
 
-@torch.library.custom_op("tabembed::rotate", mutates_args=())
-def rotate(
+def run(
     q: Tensor,
     k: Tensor,
     q_positions: Tensor,
@@ -31,12 +30,15 @@ def rotate(
     interleaved: bool,
     inverse: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Queries and keys turned by their positions: ``functional.rotary.rotate``."""
+    """What ``functional.rotary.rotate`` gives, without a derivative."""
     if runs_triton(q):
-        from tabembed.kernels.rotary_triton import rotate as run
+        from tabembed.kernels.rotary_triton import rotate as turn_pairs
     else:
-        run = rotary_plain.rotate
-    return run(q, k, q_positions, k_positions, frequencies, rates, origin, interleaved, inverse)
+        turn_pairs = rotary_plain.rotate
+    return turn_pairs(q, k, q_positions, k_positions, frequencies, rates, origin, interleaved, inverse)
+
+
+rotate = torch.library.custom_op("tabembed::rotate", run, mutates_args=())
 
 
 @torch.library.custom_op("tabembed::pair_products", mutates_args=())

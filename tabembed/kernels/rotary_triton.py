@@ -9,19 +9,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tabembed.kernels.pairs_triton import (
-    along,
-    lanes,
-    load_pairs,
-    on_nvidia,
-    options,
-    steps_in_memory,
-    store_pairs,
-    tile,
-)
+from tabembed.functional.rotary import exponent_limit
+from tabembed.kernels.launch_triton import PROGRAMS as _PROGRAMS
+from tabembed.kernels.launch_triton import lanes, on_nvidia, steps_in_memory
+from tabembed.kernels.pairs_triton import along, load_pairs, options, store_pairs, tile
 from tabembed.kernels.phase_triton import cos_sin, exact_turns
-
-_PROGRAMS = 2048  # enough to fill a GPU: heads are split among programs until there are so many
 
 _SIDE = ["steps", "tokens", "heads", "each", "batch", "head", "step", "out_batch", "out_head", "out_step"]
 _SIZES = [f"{side}_{size}" for side in "qk" for size in (*_SIDE, "p_batch", "p_step")]
@@ -49,8 +41,8 @@ def turn(
     program, x, out, positions, frequencies, rates, origin, n_steps, n_tokens, n_heads, heads_each,
     x_batch, x_head, x_step, x_unit, out_batch, out_head, out_step, out_unit, p_batch, p_step, origin_batch,
     SIGN: tl.constexpr, ALIGNED: tl.constexpr, UNIT: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
-    N: tl.constexpr, DIM: tl.constexpr, INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, DECAY: tl.constexpr,
-    APPROXIMATE: tl.constexpr,
+    LIMIT: tl.constexpr, N: tl.constexpr, DIM: tl.constexpr, INTERLEAVED: tl.constexpr,
+    INVERSE: tl.constexpr, DECAY: tl.constexpr, APPROXIMATE: tl.constexpr,
 ):  # fmt: skip
     """Turn ``TOKENS`` steps of ``heads_each`` heads of one tensor."""
     WIDE: tl.constexpr = x.dtype.element_ty == tl.float64
@@ -68,8 +60,7 @@ def turn(
     if DECAY:
         growth = SIGN * tl.load(rates + j, mask=j < N, other=0.0).to(tl.float64)
         start = tl.load(origin + batch * origin_batch, mask=there, other=0)
-        limit: tl.constexpr = 10.0 if x.dtype.element_ty == tl.float16 else 80.0
-        amplitude = amplitudes(position, start, growth, limit, WIDE)
+        amplitude = amplitudes(position, start, growth, LIMIT, WIDE)
         cosine, sine = cosine * amplitude, sine * amplitude
     cosine, sine = cosine[None, :, :], sine[None, :, :]
 
@@ -98,7 +89,9 @@ def rotate_kernel(
     k, k_out, k_positions, k_steps, k_tokens, k_heads, k_each, k_batch, k_head, k_step, k_unit,
     k_out_batch, k_out_head, k_out_step, k_out_unit, k_p_batch, k_p_step,
     Q_ALIGNED: tl.constexpr, Q_UNIT: tl.constexpr, Q_TOKENS: tl.constexpr, Q_TILE: tl.constexpr,
+    Q_LIMIT: tl.constexpr,
     K_ALIGNED: tl.constexpr, K_UNIT: tl.constexpr, K_TOKENS: tl.constexpr, K_TILE: tl.constexpr,
+    K_LIMIT: tl.constexpr,
     N: tl.constexpr, DIM: tl.constexpr, INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, DECAY: tl.constexpr,
     APPROXIMATE: tl.constexpr,
 ):  # fmt: skip
@@ -114,14 +107,14 @@ def rotate_kernel(
             program, q, q_out, q_positions, frequencies, rates, origin, q_steps, q_tokens, q_heads, q_each,
             q_batch, q_head, q_step, q_unit, q_out_batch, q_out_head, q_out_step, q_out_unit,
             q_p_batch, q_p_step, origin_batch, -1.0, Q_ALIGNED, Q_UNIT, Q_TOKENS, Q_TILE,
-            N, DIM, INTERLEAVED, INVERSE, DECAY, APPROXIMATE,
+            Q_LIMIT, N, DIM, INTERLEAVED, INVERSE, DECAY, APPROXIMATE,
         )  # fmt: skip
     else:
         turn(
             program - q_programs, k, k_out, k_positions, frequencies, rates, origin, k_steps, k_tokens,
             k_heads, k_each, k_batch, k_head, k_step, k_unit, k_out_batch, k_out_head, k_out_step, k_out_unit,
             k_p_batch, k_p_step, origin_batch, 1.0, K_ALIGNED, K_UNIT, K_TOKENS, K_TILE,
-            N, DIM, INTERLEAVED, INVERSE, DECAY, APPROXIMATE,
+            K_LIMIT, N, DIM, INTERLEAVED, INVERSE, DECAY, APPROXIMATE,
         )  # fmt: skip
 
 
@@ -178,5 +171,10 @@ def _side(x: Tensor, positions: Tensor, n_pairs: int) -> tuple[Tensor, int, list
     aligned, strides = steps_in_memory(x, out)
     places = (positions.stride(0) if len(positions) > 1 else 0), positions.stride(1)
     sizes = [n_steps, n_batch * n_steps, n_heads, each]
-    unit = x.stride(-1) == out.stride(-1) == 1
-    return out, programs, [x, out, positions, *sizes, *strides, *places], (aligned, unit, tokens, heads)
+    unit, limit = x.stride(-1) == out.stride(-1) == 1, exponent_limit(x.dtype)
+    return (
+        out,
+        programs,
+        [x, out, positions, *sizes, *strides, *places],
+        (aligned, unit, tokens, heads, limit),
+    )

@@ -18,11 +18,10 @@ _BLOCK = 2**14  # phases at a time: what a core's cache holds
 _QUARTER = 0.25  # of a turn: the derivative of a sine is the sine that far ahead
 
 
-@torch.library.custom_op("tabembed::sinusoid", mutates_args=())
-def sinusoid(
+def run(
     x: Tensor, positions: Tensor, frequencies: Tensor, phases: Tensor, scale: Tensor, order: str
 ) -> Tensor:
-    """What ``functional.sinusoid.add_waves`` gives, as one operator; the output is contiguous."""
+    """What ``functional.sinusoid.add_waves`` gives, without a derivative; the output is contiguous."""
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if not out.numel():
         return out
@@ -34,6 +33,9 @@ def sinusoid(
     waves = torch.empty(*positions.shape, x.shape[-1], dtype=widened(x).dtype, device=x.device)
     _write_waves(waves.flatten(0, 1), positions.reshape(-1, 1), frequencies, phases, order)
     return torch.add(x, waves.mul_(scale.reshape(())).unsqueeze(1), out=out)
+
+
+sinusoid = torch.library.custom_op("tabembed::sinusoid", run, mutates_args=())
 
 
 @sinusoid.register_fake

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from tabembed.kernels.launch_triton import PROGRAMS as _PROGRAMS
+from tabembed.kernels.launch_triton import on_nvidia, steps_in_memory
 from tabembed.kernels.phase_triton import cos_sin, exact_turns, part
 
 _TILE = 1024  # waves of a tile
 _WIDEST = 128  # frequencies of a tile
-_PROGRAMS = 2048  # enough to fill a GPU: rows are split among programs until there are so many
 
 
 @triton.jit(
@@ -95,8 +94,7 @@ def launch(
     tokens = max(1, min(_TILE // columns, triton.next_power_of_2(n_tokens)))
     tiles = triton.cdiv(n_tokens, tokens) * triton.cdiv(n, columns)
     rows_each = triton.cdiv(n_rows, max(1, min(n_rows, _PROGRAMS // tiles)))
-    aligned = math.gcd(16, *x.stride()[:3])
-    nvidia = x.is_cuda and torch.version.hip is None
+    aligned, strides = steps_in_memory(x)
     with torch.cuda.device_of(x):
         sinusoid_kernel[(tiles * triton.cdiv(n_rows, rows_each),)](
             out,
@@ -109,8 +107,7 @@ def launch(
             n_steps,
             n_rows,
             rows_each,
-            *(stride // aligned for stride in x.stride()[:3]),
-            x.stride(3),
+            *strides,
             ORDER=order,
             DIM=dim,
             N=n,
@@ -118,6 +115,6 @@ def launch(
             ALIGNED=aligned,
             TOKENS=tokens,
             COLUMNS=columns,
-            APPROXIMATE=nvidia,
-            num_warps=4 if nvidia else 2,  # of twice as many threads
+            APPROXIMATE=on_nvidia(x),
+            num_warps=4 if on_nvidia(x) else 2,  # of twice as many threads
         )

@@ -6,15 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_ids, check_integer, check_integer_tensor, check_real, check_seed
+from tabembed.functional.gather import look_up
 from tabembed.nn.draws import generator_of, normal_
 from tabembed.nn.dropout import Dropout
 from tabembed.nn.sizes import embedding_dim
-
-
-def look_up(ids: Tensor, weight: Tensor, blank: Tensor) -> Tensor:
-    """Rows of ``weight``, and zeros, which also take no gradient, where ``blank``."""
-    rows = nn.functional.embedding(ids.masked_fill(blank, 0), weight)
-    return rows.masked_fill_(blank.unsqueeze(-1), 0)  # a fill, no product: NaN · 0 is NaN
 
 
 class EntityEmbedding(nn.Module):

@@ -102,26 +102,30 @@ class MultiCategoricalEmbedding(nn.Module):
 
     def columns(self, ids: Tensor) -> list[Tensor]:
         """Vectors ``(*, width)`` of every column."""
-        vectors = gather_columns(list(self.weights), self._flat(ids))
+        vectors = gather_columns(list(self.weights), *self._flat(ids))
         return [self.dropout(one.reshape(*ids.shape[:-1], one.shape[-1])) for one in vectors]
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of the ids, side by side."""
-        vectors = gather(list(self.weights), self._flat(ids))
+        vectors = gather(list(self.weights), *self._flat(ids))
         return self.dropout(vectors.reshape(*ids.shape[:-1], vectors.shape[-1]))
 
-    def _flat(self, ids: Tensor) -> Tensor:
-        """Ids ``(n, n_columns)``, found to be in range where that can be seen, and −1 for padding."""
+    def _flat(self, ids: Tensor) -> tuple[Tensor, list[bool] | None]:
+        """Ids ``(n, n_columns)``, −1 for padding, and which columns have an id outside their table.
+
+        Where ids can be read, all are found to be in range but padding; elsewhere nobody has looked.
+        """
         check_last_dim(ids, len(self.cardinalities), "ids")
         check_integer_tensor(ids, "ids")
         ids = ids.long().reshape(-1, len(self.cardinalities))
-        if is_concrete(ids) and any(columns_outside(ids, self.cardinalities)):
+        blank = None if self.padding_idx is None else ids == self.padding_idx
+        if not is_concrete(ids):
+            return (ids if blank is None else ids.masked_fill(blank, -1)), None
+        if any(columns_outside(ids, self.cardinalities)):
             outside = (ids < 0) | (ids >= torch.tensor(self.cardinalities))
             check_ids(outside, ids, self.cardinalities, self.names)
-        if self.padding_idx is None:
-            return ids
-        blank = ids == self.padding_idx
-        return ids if is_concrete(ids) and not blank.any() else ids.masked_fill(blank, -1)
+        padded = [False] * len(self.cardinalities) if blank is None else blank.any(0).tolist()
+        return (ids if blank is None or not any(padded) else ids.masked_fill(blank, -1)), padded
 
     def extra_repr(self) -> str:
         """Padding."""

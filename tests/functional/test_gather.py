@@ -5,7 +5,7 @@ import reference
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.gather import columns, columns_outside, gather, rows
+from tabembed.functional.gather import columns, columns_outside, gather, look_up
 
 
 def drawn(shapes, dtype=torch.float64):
@@ -108,5 +108,19 @@ def test_columns_outside():
 
 
 def test_one_table():
-    weight, ids = drawn([(4, 3)])[0], torch.tensor([[3], [-1], [4]])
-    assert torch.equal(rows(weight, ids[:, 0]), gather([weight], ids))
+    weight, ids = drawn([(4, 3)])[0], torch.tensor([3, -1, 4])
+    blank = torch.tensor([False, True, True])
+    assert torch.equal(look_up(ids, weight, blank), gather([weight], ids[:, None]))
+    assert torch.equal(look_up(ids, weight[:0], blank | True), torch.zeros(3, 3).double())
+
+
+def test_tables_known_to_hold_every_id_are_looked_up_at_once():
+    weights, ids = drawn(SHAPES), some_ids(SHAPES, 7, beyond=0)
+    ids[2, 1] = -1
+    for outside in (None, [True] * 3, columns_outside(ids, [5, 12, 1])):
+        assert torch.equal(gather(weights, ids, outside), gather(weights, ids))
+        assert torch.equal(torch.cat(columns(weights, ids, outside), -1), gather(weights, ids))
+    with pytest.raises(IndexError):
+        gather(weights, ids, [False] * 3)
+    with pytest.raises(ValueError, match="argument . is (shorter|longer)"):
+        gather(weights, ids, [True])

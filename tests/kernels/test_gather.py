@@ -6,7 +6,6 @@ import pytest
 import torch
 from functional.test_gather import drawn, some_ids
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch.autograd import forward_ad
 from torch.testing import assert_close
 
 from tabembed.functional.gather import gather as formula
@@ -198,16 +197,17 @@ def test_sizes_past_32_bits_are_planned_without_memory():
     assert gather_gradient(op([weight], ids), ids, [3], [64])[0].shape == (3, 64)
 
 
-def test_tables_of_one_dtype():
-    weights = [torch.zeros(2, 1), torch.zeros(2, 1).half()]
-    for backend in BACKENDS:
-        with (
-            use_backend(backend),
-            pytest.raises(
-                TypeError, match=r"weights must have one dtype, got torch\.float16, torch\.float32"
-            ),
-        ):
-            op(weights, torch.zeros(1, 2, dtype=torch.int64))
+@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("function", [gather, gather_columns])
+def test_tables_of_one_dtype(function, backend):
+    weights, ids = [torch.zeros(2, 1), torch.zeros(2, 1).half()], torch.zeros(1, 2, dtype=torch.int64)
+    message = r"weights must have one dtype, got torch\.float16, torch\.float32"
+    with use_backend(backend):
+        with pytest.raises(TypeError, match=message):
+            function(weights, ids)
+        torch.compiler.reset()
+        with pytest.raises(TypeError, match=message):
+            torch.compile(function, backend="aot_eager")(weights, ids)
 
 
 def test_who_asks_for_determinism_gets_sums_in_order(monkeypatch):
@@ -314,21 +314,6 @@ def test_derivatives_of_torch_func():
             assert_close(one[i], truth)
     _, tangent = torch.func.jvp(lambda *w: gather(w, ids[0]), tuple(weights), tuple(weights))
     assert torch.equal(tangent, formula(weights, ids[0]))
-
-
-def test_forward_mode_is_no_silent_zero():
-    (weight,), ids = drawn([(3, 2)]), torch.tensor([[1], [5]])
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(weight, weight + 1)
-        tangent = forward_ad.unpack_dual(gather([dual], ids)).tangent
-        assert torch.equal(tangent, formula([weight + 1], ids))
-        with (
-            use_backend("triton"),
-            pytest.raises(
-                RuntimeError, match="'triton' must have no forward-mode derivative, got one of gather"
-            ),
-        ):
-            gather([dual], ids)
 
 
 class Gather(torch.nn.Module):

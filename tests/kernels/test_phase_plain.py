@@ -3,6 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+import reference
 import torch
 
 from tabembed.functional.exact_phase import in_turns
@@ -14,10 +15,7 @@ PHASES = torch.tensor([0.0, 0.25, -0.4, 0.75, 0.5, 3.125], dtype=torch.float64)
 
 
 def whole(position: float, frequency: float, phase: float) -> Fraction:
-    return Fraction(position) * Fraction(frequency) * TURN + Fraction(phase)
-
-
-TURN = 1 / (2 * Fraction(3141592653589793238462643383279502884197169399375105820974944592, 10**63))
+    return Fraction(position) * Fraction(frequency) / reference.TURN + Fraction(phase)
 
 
 @pytest.mark.parametrize(

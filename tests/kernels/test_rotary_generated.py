@@ -36,6 +36,7 @@ def rotation(target, dtype, dim, interleaved, n_pairs=None, heads=(8, 2), decay=
         sides |= {f"{x}_{size}": "i32" for size in sizes}
         steps, tiled = tile(target, dtype, n_pairs, n_heads)
         constants |= {f"{x.upper()}_{name}": value for name, value in (("ALIGNED", 16), ("UNIT", True))}
+        constants[f"{x.upper()}_LIMIT"] = 10.0 if dtype == "fp16" else 80.0
         constants |= {f"{x.upper()}_TOKENS": steps, f"{x.upper()}_TILE": tiled}
     places = {"frequencies": "*fp64", "rates": "*fp64", "origin": f"*{kind}", "origin_batch": "i32"}
     constants |= {"N": n_pairs, "DIM": dim, "INTERLEAVED": interleaved, "INVERSE": True, "DECAY": decay}
