@@ -92,7 +92,7 @@ def implementation(
     Args:
         formula: of ``functional``.
         operator: of ``torch.library``.
-        body: what the operator runs; called without it where nobody could tell, which saves 100 microseconds.
+        body: what the operator runs; called without it where nobody can tell: 70 microseconds less on a CPU.
         tensors: everything that is computed with.
         on_cpu: whether there is more than the formula on the CPU.
     """

@@ -94,8 +94,8 @@ def _by_frequency(columns: Tensor, order: str) -> Tensor:
 
 def _write_waves(waves: Tensor, positions: Tensor, frequencies: Tensor, phases: Tensor, order: str) -> None:
     """Write the waves of positions ``(n, 1)`` into ``waves (n, dim)``, a block of rows at a time."""
-    n_rows, sums = max(1, _BLOCK // len(phases)), single(positions, frequencies)
-    for start in range(0, len(positions), n_rows):
+    n_rows, sums = max(1, _BLOCK // phases.shape[0]), single(positions, frequencies)
+    for start in range(0, positions.shape[0], n_rows):
         block, some = waves[start : start + n_rows], positions[start : start + n_rows]
         angle = turns(some, frequencies, phases, sums).mul_(2 * math.pi).to(waves.dtype)
         sine, cosine = _places(block, order)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_bool, check_integer, check_scale, is_concrete
-from tabembed.functional.rotary import LIMIT, elapsed
+from tabembed.functional.rotary import elapsed, exponent_limit
 from tabembed.kernels import rotate
 from tabembed.nn.heads import as_pair, shaped_as
 from tabembed.nn.number_input import as_numbers
@@ -138,7 +138,7 @@ class RelativeDecay(WideModule):
         """No exponent ends at its limit where that could be seen, as far as it can be read at no cost."""
         if not (is_concrete(queries) and is_concrete(keys) and queries.numel() and keys.numel()):
             return
-        limit, rate = LIMIT.get(dtype, 80.0), self.largest_rate()
+        limit, rate = exponent_limit(dtype), self.largest_rate()
         of_queries = rate * float(elapsed(queries.detach(), origin.unsqueeze(-1)).abs().max())
         of_keys = elapsed(keys.detach(), origin.unsqueeze(-1)) * rate
         # A key that is older ends at exp(-limit), times what its query gained: nothing to be seen of.
