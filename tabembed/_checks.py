@@ -177,15 +177,20 @@ def check_number_tensor(tensor: Tensor, name: str) -> None:
         raise TypeError(f"{name} must be floats or integers, got {tensor.dtype}")
 
 
-def is_concrete(tensor: Tensor) -> bool:
-    """True when the numbers can be read at no cost: on the CPU, and not traced in any way."""
+def can_be_read(tensor: Tensor) -> bool:
+    """True when there are numbers, on whatever device: not while something is traced or vectorised."""
     return not (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
         or type(tensor) not in (Tensor, torch.nn.Parameter)  # a fake or otherwise wrapped tensor
-        or tensor.device.type != "cpu"
+        or tensor.is_meta
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )
+
+
+def is_concrete(tensor: Tensor) -> bool:
+    """True when the numbers can be read at no cost: on the CPU, and not traced in any way."""
+    return can_be_read(tensor) and tensor.device.type == "cpu"
 
 
 def check_ids(

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from tabembed.functional.position import since
+from tabembed.functional.position import elapsed
 
 N_PARTS = 3
 """How many numbers hold one bias: three of 8 digits in base 2 have the digits of float32."""
@@ -38,6 +38,16 @@ def paper_slopes(num_heads: int, device: torch.device | None = None) -> Tensor:
     first = torch.arange(1, lower + 1, dtype=torch.float64, device=device) * (-8 / lower)
     between = (torch.arange(num_heads - lower, dtype=torch.float64, device=device) + 0.5) * (-8 / lower)
     return torch.cat((first, between)).exp2()
+
+
+def steepest_of_paper(num_heads: int) -> float:
+    """The largest of ``paper_slopes``, without a tensor.
+
+    >>> steepest_of_paper(8), steepest_of_paper(3)
+    (0.5, 0.25)
+    """
+    lower = 2 ** (num_heads.bit_length() - 1)
+    return 2.0 ** ((-8 if num_heads == lower else -4) / lower)
 
 
 def linear_bias(
@@ -74,7 +84,7 @@ def penalty(
     >>> penalty(torch.tensor(1), torch.tensor(3), torch.tensor(0.5), 1.0, False)
     tensor(-1.)
     """
-    gap = _difference(q_position, k_position)
+    gap = elapsed(q_position, k_position)
     bias = -slope * (gap.abs() / unit).to(slope.dtype)
     return bias.masked_fill(gap < 0, -math.inf) if causal else bias
 
@@ -105,8 +115,8 @@ def key_channels(
     >>> key_channels(torch.tensor([[0, 3]]), torch.tensor([[3]]), torch.ones(1), 1.0, 0.5, torch.half)[..., 0]
     tensor([[[-6.,  0.]]], dtype=torch.float16)
     """
-    elapsed = _difference(positions, anchor.detach()).unsqueeze(-2) / unit
-    bias = slopes.double().unsqueeze(-1) * elapsed / scale
+    units = elapsed(positions, anchor.detach()).unsqueeze(-2) / unit
+    bias = slopes.double().unsqueeze(-1) * units / scale
     if dtype == torch.float64:
         return bias.unsqueeze(-1)
     if dtype == torch.float16:
@@ -119,8 +129,3 @@ def key_channels(
     whole = bias.to(dtype)  # the derivative, all of which is the first part's, is not rounded to a step
     parts[0] = whole + (parts[0] - whole).detach()
     return torch.stack(parts, -1)
-
-
-def _difference(a: Tensor, b: Tensor) -> Tensor:
-    """a − b in float64; int64 is subtracted before it is rounded."""
-    return a - b if a.is_floating_point() else since(a, b)

@@ -28,6 +28,19 @@ def since(times: Tensor, origin: Tensor) -> Tensor:
     return high.double() * _LOW + low.double()
 
 
+def elapsed(positions: Tensor, origin: Tensor) -> Tensor:
+    """Positions after an origin as float64: int64 is subtracted before it is rounded.
+
+    Args:
+        positions: int64 or float64.
+        origin: of the same dtype, of a shape that broadcasts.
+
+    >>> elapsed(torch.tensor([2**62 + 1]), torch.tensor(2**62)).tolist()
+    [1.0]
+    """
+    return positions - origin if positions.is_floating_point() else since(positions, origin)
+
+
 def position(times: Tensor, earliest: Sequence[int], latest: Sequence[int]) -> Tensor:
     """Where the instants of every column stand between its earliest (0) and its latest (1).
 

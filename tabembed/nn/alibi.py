@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tabembed._checks import check_choice, check_integer, check_scale
 from tabembed.functional.alibi import linear_bias, paper_slopes, penalty
 from tabembed.functional.exact_phase import as_positions
-from tabembed.nn.positions import check_floats, check_position_tensor
+from tabembed.nn.positions import check_floats, check_position_tensor, check_same_kind
 from tabembed.nn.precision import WideModule, wide_dtype
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -89,7 +89,8 @@ class ALiBiEmbedding(WideModule):
             - output: ``(num_heads, n_q, n_k)`` or ``(n_batch, num_heads, n_q, n_k)``, in the wider of
               ``dtype`` and that of ``slopes``
 
-        Raises: TypeError for positions in half precision or no numbers.
+        Raises: TypeError for positions in half precision or no numbers, and for integers of one and floats of
+            the other.
 
         >>> ALiBiEmbedding(8).bias(torch.tensor([10]), torch.tensor([9, 0]))[0]
         tensor([[-0.5000, -5.0000]])
@@ -117,7 +118,8 @@ class ALiBiEmbedding(WideModule):
         Shape:
             - positions: ``(n_k,)`` or ``(n_batch, n_k)``; q_positions: ``(n_q,)`` or ``(n_batch, n_q)``
 
-        Raises: TypeError for positions in half precision or no numbers.
+        Raises: TypeError for positions in half precision or no numbers, and for integers of one and floats of
+            the other.
 
         >>> from torch.nn.attention.flex_attention import flex_attention
         >>> q = k = v = torch.ones(1, 2, 3, 16)
@@ -158,7 +160,5 @@ def _pair(q_positions: Tensor, k_positions: Tensor) -> tuple[Tensor, Tensor]:
     """Positions of queries and keys in one dtype, int64 or float64."""
     check_position_tensor(q_positions, "q_positions")
     check_position_tensor(k_positions, "k_positions")
-    queries, keys = as_positions(q_positions), as_positions(k_positions)
-    if queries.dtype != keys.dtype:
-        return queries.double(), keys.double()
-    return queries, keys
+    check_same_kind(q_positions=q_positions, k_positions=k_positions)
+    return as_positions(q_positions), as_positions(k_positions)

@@ -41,7 +41,13 @@ def attention(
 
     The work is torch's ``scaled_dot_product_attention``, in the dtype of the arguments, autocast or not.
     What depends on two positions is made for some rows at a time, so that memory grows with length, not
-    with its square; causal ALiBi in long sequences is never written out at all.
+    with its square. Causal ALiBi is never written out where its slopes and the positions can be read, rows
+    outnumber features, and no 65 neighbouring rows are so far apart that a score falls by more than 128.
+
+    Where positions or what is learned cannot be read (compiled, or under ``torch.func``), they may be any:
+    ALiBi is written out and a decay computed pair by pair of features, exactly and more slowly.
+    A compiled graph serves every length up to 256 rows, then every length of as many blocks of 256, fewer for
+    biases that are written out and decays that are fast: see ``torch._dynamo.config.recompile_limit``.
 
     A sequence gives the same rows padded on the left, on the right, packed, alone, or one query at a time
     against the keys so far.
@@ -55,16 +61,17 @@ def attention(
         bias: an ``ALiBiEmbedding``, or numbers that are added to the scores.
         positions: of the keys, row numbers or real time in any unit; ``None`` counts the real rows. Fewer
             queries are the last rows. In causal attention with a bias or a decay they must not fall.
-        mask: True for the real rows among the keys, of which padding may hold anything; or True where a
-            query may attend to a key.
+        mask: True for the real rows among the keys, of which padding may hold anything; queries that are
+            rows of the keys give zeros there. Or True where a query may attend to a key.
         cu_seqlens: where sequences begin and end that are packed in one, from 0 to the number of rows; they
             do not see each other, and rows are counted in each. It is read, so not in a compiled graph.
-        causal: a query sees the keys up to its own row, and gives zeros where that is padding. Otherwise
-            queries that are fewer or more than the keys may be other rows, of which ``mask`` says nothing.
+        causal: a query sees the keys up to its own row. Otherwise, without ``rotary``, positions and ALiBi,
+            queries that are fewer or more than the keys are other rows, of which ``mask`` says nothing; as
+            many as the keys are the same rows, so for others give a mask of four dimensions.
 
     Shape:
-        - q, output: ``(n_batch, n_heads, n_q, dim)``, floats; k, v: ``(n_batch, n_k_heads, n_k, dim)`` in the
-          dtype of q
+        - q: ``(n_batch, n_heads, n_q, dim)``, floats; k: ``(n_batch, n_k_heads, n_k, dim)``, in the dtype of
+          q; v: as k, of any width, which is that of the output
         - bias: a shape that broadcasts to ``(n_batch, n_heads, n_q, n_k)``
         - positions: ``(n_k,)`` or ``(n_batch, n_k)``, integers, float32 or float64
         - mask: ``(n_batch, n_k)``, or four dimensions that broadcast to the scores; bool. A query that may
@@ -73,7 +80,8 @@ def attention(
 
     Raises: ValueError for shapes that do not fit, positions that fall, ``cu_seqlens`` that do not go from 0
         to the number of rows or stand beside a mask, and a decay that looks ahead. TypeError for other kinds
-        and dtypes.
+        and dtypes. RuntimeError of torch for a second derivative that its kernel has not, which on the CPU
+        ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call has.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1.
 
@@ -93,7 +101,7 @@ def attention(
     check_rows(q, k, causal or positioned)
     if positions is not None:
         positions = resolve(positions, 0, q.shape[0], k.shape[2], q.device)
-    one = functools.partial(_attend, rotary=rotary, bias=bias, causal=causal)
+    one = functools.partial(_attend, rotary=rotary, bias=bias, causal=causal, same=causal or positioned)
     with without_autocast(q.device):
         if cu_seqlens is None:
             return one(q, k, v, positions, mask)
@@ -111,36 +119,40 @@ def _attend(
     rotary: RotaryEmbedding | RelativeDecay | None,
     bias: ALiBiEmbedding | Tensor | None,
     causal: bool,
+    same: bool,
 ) -> Tensor:
-    """Attention of a batch that is not packed."""
+    """Attention of a batch that is not packed; ``same``: queries are rows of the keys."""
     padding, mask = (mask, None) if mask is not None and mask.ndim == 2 else (None, mask)
     counted = positions is None
     if positions is None:
         rows = torch.arange(k.shape[2], device=q.device).unsqueeze(0)
         positions = rows if padding is None else row_positions(padding)
-    if padding is not None:
-        q, k, v, positions = _without_padding(q, k, v, positions, padding, causal)
+    own = None
+    if padding is not None and k.shape[2]:
+        k, v, positions = _without_padding(k, v, positions, padding)
+        if same or q.shape[2] == k.shape[2]:
+            own = padding[:, None, k.shape[2] - q.shape[2] :, None]
+            q = torch.where(own, q, 0)
     if isinstance(rotary, RotaryEmbedding):
-        own = positions[:, k.shape[2] - q.shape[2] :]
-        q, k = rotary(q, k, positions=own, k_positions=positions)
+        last = positions[:, k.shape[2] - q.shape[2] :]
+        q, k = rotary(q, k, positions=last, k_positions=positions)
     decay = rotary if isinstance(rotary, RelativeDecay) else None
     alibi, added = (bias, None) if isinstance(bias, ALiBiEmbedding) else (None, bias)
-    return attend_batch(Batch(q, k, v, positions, counted, padding, mask, alibi, added, decay, causal))
+    out = attend_batch(Batch(q, k, v, positions, counted, padding, mask, alibi, added, decay, causal))
+    return out if own is None else torch.where(own, out, 0)
 
 
 def _without_padding(
-    q: Tensor, k: Tensor, v: Tensor, positions: Tensor, padding: Tensor, causal: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    k: Tensor, v: Tensor, positions: Tensor, padding: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Zeros instead of padded rows; their positions are those of the last real row before, or the first.
 
     A NaN would reach every gradient as NaN · 0, and a decay has its origin in the last row of a block.
     """
     real = padding[:, None, :, None]
     k, v = torch.where(real, k, 0), torch.where(real, v, 0)
-    if causal:
-        q = torch.where(real[:, :, k.shape[2] - q.shape[2] :], q, 0)
-    steps = torch.arange(k.shape[2], device=q.device)
+    steps = torch.arange(k.shape[2], device=k.device)
     last = torch.where(padding, steps, -1).cummax(-1).values
     nearest = torch.where(last < 0, padding.int().argmax(-1, keepdim=True), last)
     held = torch.where(padding, positions, 0).expand_as(nearest).gather(-1, nearest)
-    return q, k, v, held
+    return k, v, held

@@ -9,17 +9,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tabembed._checks import is_concrete
+from tabembed._checks import can_be_read
+from tabembed.functional.alibi import steepest_of_paper
+from tabembed.functional.position import elapsed
 from tabembed.functional.rotary import LIMIT
 from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_blocks import ROWS, Block, blocks, halved, over_blocks, spans, written_rows
 from tabembed.nn.attention_checks import check_rising
 from tabembed.nn.attention_flex import attend_flex, runs_flex
-from tabembed.nn.attention_scores import attend, attend_with_channels, up_to_own_row
+from tabembed.nn.attention_scores import attend, attend_with_channels, faded_scores, up_to_own_row
 from tabembed.nn.decay import RelativeDecay
 
-STEEPEST = 256.0
+STEEPEST = 128.0
 """How far a channel may shift scores of one block: float32 keeps 1e-5 of them."""
+
+_SHORTEST = 64
+"""Rows of a block that is not cut for the sake of channels."""
+
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Batch:
         v: values.
         positions: of the keys; those of padding are those of some real row.
         counted: positions are row numbers.
-        padding: True for real rows.
+        padding: True for real rows of the keys.
         mask: True where a query may attend to a key.
         alibi: what makes a bias of positions.
         added: numbers added to the scores.
@@ -40,7 +47,7 @@ class Batch:
         causal: queries see keys up to their own row.
 
     Shape:
-        - q: ``(n_batch, n_heads, n_q, dim)``; k, v: ``(n_batch, n_k_heads, n_k, dim)``
+        - q: ``(n_batch, n_heads, n_q, dim)``; k: ``(n_batch, n_k_heads, n_k, dim)``; v: of any width
         - positions: ``(n_batch or 1, n_k)`` int64 or float64; padding: ``(n_batch, n_k)``
         - mask, added: shapes that broadcast to ``(n_batch, n_heads, n_q, n_k)``
     """
@@ -78,9 +85,10 @@ class Batch:
 
 
 def attend_batch(batch: Batch) -> Tensor:
-    """Attention of all queries: ``(n_batch, n_heads, n_q, dim)``."""
+    """Attention of all queries: ``(n_batch, n_heads, n_q, dim of v)``."""
     if not batch.q.numel() or not batch.k.shape[2]:
-        return batch.q.masked_fill(torch.ones_like(batch.q, dtype=torch.bool), 0)
+        nothing = batch.q.masked_fill(torch.ones_like(batch.q, dtype=torch.bool), 0)
+        return nothing.sum(-1, keepdim=True).expand(-1, -1, -1, batch.v.shape[-1])
     if batch.causal and (batch.decay is not None or batch.alibi is not None):
         check_rising(batch.positions)
     symmetric = not batch.causal and batch.seeing
@@ -96,26 +104,52 @@ def _pieces(batch: Batch) -> list[Block]:
     masked = batch.padding is not None or batch.mask is not None or batch.behind > 0
     if not (biased or batch.decay is not None or (batch.causal and masked)):
         return blocks(0, n_q, n_q)
-    pieces = blocks(0, n_q, ROWS)
     span = spans(batch.positions[:, batch.behind :], batch.counted)
-    if batch.decay is not None:
-        rate, limit = _fastest(batch.decay), _reach(batch.q.dtype)
-        pieces = halved(pieces, lambda block: (span(block) or 0.0) * rate <= limit)
+    pieces = blocks(0, n_q, ROWS) if batch.decay is None else _anchored(batch, batch.decay, span)
     return _written_or_not(batch, pieces, span) if biased else pieces
 
 
-def _written_or_not(batch: Batch, pieces: list[Block], span: Callable[[Block], float | None]) -> list[Block]:
-    """Blocks whose bias stands in channels of the keys, and smaller ones whose bias is written out."""
-    n_batch, n_heads, _, dim = batch.q.shape
-    size = written_rows(n_batch, n_heads, batch.k.shape[2])
-    slope = _steepest(batch.alibi) if batch.alibi is not None and batch.causal else math.inf
+def _anchored(batch: Batch, decay: RelativeDecay, span: Callable[[Block], float]) -> list[Block]:
+    """Blocks that reach no further from their last row than a decay does.
+
+    Where that is not known, they may reach anywhere, and every pair of features is faded by itself.
+    """
+    n_batch, n_heads, n_q, _ = batch.q.shape
+    limit = _reach(batch.q.dtype) / max(_fastest(decay), _TINY)
+    whole = blocks(0, n_q, ROWS)
+    if limit == 0 or span(whole[0]) == math.inf:
+        return blocks(0, n_q, written_rows(n_batch, n_heads, batch.k.shape[2]), faded=True)
+    return blocks(0, n_q, _rows_within(limit)) if batch.counted else halved(whole, lambda b: span(b) <= limit)
+
+
+def _written_or_not(batch: Batch, pieces: list[Block], span: Callable[[Block], float]) -> list[Block]:
+    """Blocks whose bias stands in channels of the keys, and those whose bias is written out."""
+    n_batch, n_heads, n_q, dim = batch.q.shape
+    size, limit = written_rows(n_batch, n_heads, batch.k.shape[2]), -1.0
+    if batch.alibi is not None and batch.added is None and batch.causal:
+        limit = STEEPEST / max(_steepest(batch.alibi), _TINY)
+    rows = _rows_within(limit)
+    if not batch.counted and limit > 0:
+        pieces = halved(pieces, lambda b: not limit < span(b) < math.inf or b.n_rows <= _SHORTEST)
+    elif batch.counted and rows > _SHORTEST:
+        pieces = [part for b in pieces for part in blocks(b.first, b.last, rows, faded=b.faded)]
+    elif batch.counted:
+        limit = -1.0
+    # Fewer rows than features are cheaper written out, but one compiled graph should serve both.
     chosen: list[Block] = []
-    for block in pieces:
-        # Fewer rows than features are cheaper written out; and where a span is not known, it may be any.
-        reach = span(block) if block.n_rows > dim and batch.added is None else None
-        fits = reach is not None and reach * slope <= STEEPEST
-        chosen += [block] if fits else blocks(block.first, block.last, size, written=True)
+    for b in pieces:
+        many = n_q > 1 if torch.compiler.is_compiling() else b.n_rows > dim
+        in_channels = many and not b.faded and span(b) <= limit
+        chosen += [b] if in_channels else blocks(b.first, b.last, size, written=True, faded=b.faded)
     return chosen
+
+
+def _rows_within(limit: float) -> int:
+    """How many rows reach no further, by number: the same for every length."""
+    size = ROWS
+    while size > 1 and size - 1 > limit:
+        size //= 2
+    return size
 
 
 def _attend_block(batch: Batch, block: Block) -> Tensor:
@@ -125,19 +159,33 @@ def _attend_block(batch: Batch, block: Block) -> Tensor:
     q, k, v = batch.q[:, :, block.first : block.last], batch.k[:, :, :end], batch.v[:, :, :end]
     own, places = batch.positions[:, rows], batch.positions[:, :end]
     if batch.decay is not None:
-        q, k = batch.decay(q, k, positions=own, k_positions=places)
+        turned_by = batch.decay.rotary if block.faded else batch.decay
+        q, k = turned_by(q, k, positions=own, k_positions=places)
     allowed = _allowed(batch, block, end)
     # Where nothing is added, kernels know the triangle by themselves.
-    triangle = batch.causal and allowed is None and block.n_rows == end and not block.written
-    if batch.causal and block.n_rows > 1 and not triangle:
+    added = _added(batch, block, q, k, own, places)
+    triangle = False
+    if batch.causal and allowed is None and added is None and block.n_rows == end:
+        triangle = True  # no symbol, as the comparison is in a compiled graph
+    if batch.causal and batch.q.shape[2] > 1 and not triangle:
         before = up_to_own_row(block.n_rows, end, q.device)
         allowed = before if allowed is None else allowed & before
-    if batch.alibi is None:
-        added = None if batch.added is None else _part(batch.added, batch, block, end)
-        return attend(q, k, v, allowed, added=added, triangle=triangle, seeing=batch.seeing)
-    if block.written:
-        return attend(q, k, v, allowed, added=batch.alibi.bias(own, places, q.dtype), seeing=batch.seeing)
-    return attend_with_channels(q, k, v, allowed, bias=batch.alibi, positions=places, seeing=batch.seeing)
+    if batch.alibi is not None and not block.written:
+        return attend_with_channels(q, k, v, allowed, bias=batch.alibi, positions=places, seeing=batch.seeing)
+    q = torch.zeros_like(q) if block.faded else q  # all of its scores are added
+    return attend(q, k, v, allowed, added=added, triangle=triangle, seeing=batch.seeing)
+
+
+def _added(batch: Batch, block: Block, q: Tensor, k: Tensor, own: Tensor, places: Tensor) -> Tensor | None:
+    """What is added to the scores of a block, written out."""
+    added = None if batch.added is None else _part(batch.added, batch, block, k.shape[2])
+    if batch.alibi is not None and block.written:
+        added = batch.alibi.bias(own, places, q.dtype)
+    if batch.decay is None or not block.faded:
+        return added
+    times = elapsed(own.unsqueeze(-1), places.unsqueeze(-2))
+    scores = faded_scores(q, k, times, batch.decay.rates(), batch.decay.rotary.interleaved)
+    return scores if added is None else scores + added
 
 
 def _allowed(batch: Batch, block: Block, end: int) -> Tensor | None:
@@ -146,10 +194,7 @@ def _allowed(batch: Batch, block: Block, end: int) -> Tensor | None:
         return _part(batch.mask, batch, block, end)
     if batch.padding is None:
         return None
-    keys = batch.padding[:, None, None, :end]
-    if not batch.causal:
-        return keys
-    return keys & batch.padding[:, None, batch.behind + block.first : batch.behind + block.last, None]
+    return batch.padding[:, None, None, :end]
 
 
 def _part(x: Tensor, batch: Batch, block: Block, end: int) -> Tensor:
@@ -159,17 +204,17 @@ def _part(x: Tensor, batch: Batch, block: Block, end: int) -> Tensor:
 
 
 def _steepest(alibi: ALiBiEmbedding) -> float:
-    """The largest slope per unit of position, as far as it can be read; those of the paper are below 1."""
+    """The largest slope per unit of position, infinite where it cannot be read."""
     learned = alibi.learned_slopes
-    if learned is None or not is_concrete(learned):
-        return 1.0 / alibi.unit
-    return float(learned.detach().abs().amax()) / alibi.unit
+    if learned is None:
+        return steepest_of_paper(alibi.num_heads) / alibi.unit
+    return float(learned.detach().abs().amax()) / alibi.unit if can_be_read(learned) else math.inf
 
 
 def _fastest(decay: RelativeDecay) -> float:
-    """The rate of the pair that fades fastest, as far as it can be read."""
+    """The rate of the pair that fades fastest, infinite where it cannot be read."""
     learned = decay.log_half_lives
-    return decay.largest_rate() if learned is None or is_concrete(learned) else 0.0
+    return decay.largest_rate() if learned is None or can_be_read(learned) else math.inf
 
 
 def _reach(dtype: torch.dtype) -> float:

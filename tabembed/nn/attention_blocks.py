@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from tabembed.functional.position import since
+from tabembed._checks import can_be_read
+from tabembed.functional.position import elapsed
 
 ROWS = 256
 """Queries of a block."""
@@ -20,11 +22,19 @@ _WRITTEN, _FEWEST = 2**24, 16
 
 
 class Block(NamedTuple):
-    """Queries from ``first`` to ``last``, which is excluded; ``written``: their bias is written out."""
+    """Queries from ``first`` to ``last``, which is excluded.
+
+    Args:
+        first: the first of them.
+        last: the one after them.
+        written: their bias is written out.
+        faded: so is the decay of every pair of features.
+    """
 
     first: int
     last: int
     written: bool = False
+    faded: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -32,18 +42,27 @@ class Block(NamedTuple):
         return self.last - self.first
 
 
-def blocks(first: int, last: int, size: int, written: bool = False) -> list[Block]:
+def blocks(first: int, last: int, size: int, *, written: bool = False, faded: bool = False) -> list[Block]:
     """Queries cut into blocks.
+
+    The cuts are the same for any length, so that a compiled graph serves every length of so many blocks.
 
     >>> [block[:2] for block in blocks(0, 5, 2)]
     [(0, 2), (2, 4), (4, 5)]
     """
-    return [Block(start, min(start + size, last), written) for start in range(first, last, size)]
+    pieces: list[Block] = []
+    while last - first > size:
+        pieces.append(Block(first, first + size, written, faded))
+        first += size
+    return [*pieces, Block(first, last, written, faded)] if last > first else pieces
 
 
 def written_rows(n_batch: int, n_heads: int, n_keys: int) -> int:
-    """How many rows of a bias are written out at once."""
-    return min(ROWS, max(_FEWEST, _WRITTEN // (n_batch * n_heads * n_keys)))
+    """How many rows of a bias are written out at once; powers of two, which few lengths tell apart."""
+    size = ROWS
+    while size > _FEWEST and size * n_batch * n_heads * n_keys > _WRITTEN:
+        size //= 2
+    return size
 
 
 def halved(whole: Iterable[Block], fits: Callable[[Block], bool]) -> list[Block]:
@@ -62,8 +81,8 @@ def halved(whole: Iterable[Block], fits: Callable[[Block], bool]) -> list[Block]
     return pieces
 
 
-def spans(positions: Tensor, counted: bool) -> Callable[[Block], float | None]:
-    """How far a block reaches from its first row to its last; ``None`` where that cannot be seen.
+def spans(positions: Tensor, counted: bool) -> Callable[[Block], float]:
+    """How far a block reaches from its first row to its last; infinitely where that cannot be seen.
 
     Other devices are waited for, once: what follows is right or wrong by it.
 
@@ -72,16 +91,11 @@ def spans(positions: Tensor, counted: bool) -> Callable[[Block], float | None]:
         counted: they are row numbers.
     """
     if counted:
-        return lambda block: float(block.n_rows - 1)
-    if not _can_be_read(positions):
-        return lambda block: None
+        return lambda block: block.n_rows - 1
+    if not can_be_read(positions):
+        return lambda block: math.inf
     rows = positions.detach().cpu()
-
-    def span(block: Block) -> float:
-        first, last = rows[:, block.first], rows[:, block.last - 1]
-        return float((last - first if rows.is_floating_point() else since(last, first)).amax())
-
-    return span
+    return lambda block: float(elapsed(rows[:, block.last - 1], rows[:, block.first]).amax())
 
 
 def over_blocks(attend: Callable[[Block], Tensor], pieces: list[Block], needs_gradient: bool) -> Tensor:
@@ -95,14 +109,3 @@ def over_blocks(attend: Callable[[Block], Tensor], pieces: list[Block], needs_gr
         again = functools.partial(checkpoint, attend, use_reentrant=False, preserve_rng_state=False)
         return torch.cat([again(block) for block in pieces], -2)
     return torch.cat([attend(block) for block in pieces], -2)
-
-
-def _can_be_read(tensor: Tensor) -> bool:
-    """True when there are numbers: not while something is traced or vectorised."""
-    return not (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or type(tensor) not in (Tensor, torch.nn.Parameter)
-        or tensor.is_meta
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-    )

@@ -26,8 +26,8 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
             raise TypeError(f"{name} must be {q.dtype}, as q is, got {x.dtype}")
     if k.shape[0] != q.shape[0] or k.shape[-1] != q.shape[-1]:
         raise ValueError(f"k must have n_batch and dim of q, {tuple(q.shape)}, got {tuple(k.shape)}")
-    if v.shape != k.shape:
-        raise ValueError(f"v must have the shape of k, {tuple(k.shape)}, got {tuple(v.shape)}")
+    if v.shape[:3] != k.shape[:3]:
+        raise ValueError(f"v must have n_batch, heads and rows of k, {tuple(k.shape)}, got {tuple(v.shape)}")
     if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(f"k must have as many heads as q or a divisor, {q.shape[1]}, got {k.shape[1]}")
 

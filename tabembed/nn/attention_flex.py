@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tabembed.kernels.backend import is_installed
 from tabembed.nn.alibi import ALiBiEmbedding
 
 _NARROWEST = 16  # the width of a head that its kernels begin with
@@ -18,7 +18,7 @@ def runs_flex(q: Tensor, positions: Tensor, alibi: ALiBiEmbedding) -> bool:
     """Whether FlexAttention's kernel takes the queries, and no gradient is asked of it that it has not."""
     learned = torch.is_grad_enabled() and (positions.requires_grad or alibi.slopes.requires_grad)
     fits = q.dtype != torch.float64 and q.shape[-1] >= _NARROWEST
-    return q.is_cuda and fits and not learned and find_spec("triton") is not None
+    return q.is_cuda and fits and not learned and is_installed()
 
 
 def attend_flex(q: Tensor, k: Tensor, v: Tensor, alibi: ALiBiEmbedding, positions: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,17 +49,19 @@ def attend(
         seeing: every query may attend to something.
 
     Shape:
-        - q, output: ``(n_batch, n_heads, n_q, dim)``; k, v: ``(n_batch, n_k_heads, n_k, dim)``
+        - q: ``(n_batch, n_heads, n_q, dim)``; k: ``(n_batch, n_k_heads, n_k, dim)``; v: of any width, which
+          is that of the output
         - allowed, added: a shape that broadcasts to ``(n_batch, n_heads, n_q, n_k)``
     """
-    grouped = q.shape[1] != k.shape[1]
     mask = allowed
     if added is not None:
         mask = added if allowed is None else added.masked_fill(~allowed, -math.inf)
+    # Where a kernel takes no groups, all the scores would be written out.
+    grouped = q.shape[1] != k.shape[1]
+    if grouped and not takes_groups(q, mask):
+        k, v, grouped = as_many_heads(k, q), as_many_heads(v, q), False
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=triangle, scale=scale, enable_gqa=grouped)
-    if grouped:  # with a mask some kernels do not take groups, and all the scores would be written out
-        k, v = as_many_heads(k, q), as_many_heads(v, q)
+        return _kernel(q, k, v, is_causal=triangle, scale=scale, enable_gqa=grouped)
     if mask.dtype == torch.bool:
         return _blanked(q, k, v, mask, scale, seeing)
     dtype = torch.promote_types(q.dtype, mask.dtype)
@@ -68,11 +71,29 @@ def attend(
 def _blanked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None, seeing: bool) -> Tensor:
     """Attention with a mask; queries that see nothing are zeros that see everything, and give zeros."""
     if seeing:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+        return _kernel(q, k, v, attn_mask=mask, scale=scale)
     sees = mask if mask.dtype == torch.bool else mask != -math.inf
     blind = ~sees.any(-1, keepdim=True)
     q, mask = q.masked_fill(blind, 0), mask.masked_fill(blind, mask.dtype == torch.bool)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).masked_fill(blind, 0)
+    return _kernel(q, k, v, attn_mask=mask, scale=scale).masked_fill(blind, 0)
+
+
+def _kernel(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, **kwargs: Any) -> Tensor:
+    """torch's attention, of values as wide as keys: no other kernel than the slowest takes others."""
+    dim, n_values = q.shape[-1], v.shape[-1]
+    if dim != n_values:
+        scale, width = dim**-0.5 if scale is None else scale, max(dim, n_values)
+        q, k, v = (F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
+    mask = kwargs.get("attn_mask")
+    if mask is not None and mask.is_floating_point() and _is_vectorised(mask):  # which hides its gradient
+        scores = q @ k.mT * (dim**-0.5 if scale is None else scale) + mask
+        return scores.softmax(-1) @ v[..., :n_values]
+    return F.scaled_dot_product_attention(q, k, v, scale=scale, **kwargs)[..., :n_values]
+
+
+def _is_vectorised(tensor: Tensor) -> bool:
+    compiling = torch.compiler.is_compiling()
+    return not compiling and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def attend_with_channels(
@@ -100,16 +121,49 @@ def attend_with_channels(
         seeing: as in ``attend``.
     """
     n_batch, n_heads, n_q, dim = q.shape
+    n_values = v.shape[-1]
     k, v, scale = as_many_heads(k, q), as_many_heads(v, q), dim**-0.5
     slopes = bias.slopes_on(q.device)
     channels = key_channels(positions, positions[:, -1:], slopes, bias.unit, scale, q.dtype)
     n_parts = channels.shape[-1]
-    idle = -(dim + n_parts) % 8  # kernels take widths that are multiples of 8, and values as wide as keys
-    k = F.pad(torch.cat((k, channels.expand(n_batch, -1, -1, -1)), -1), (0, idle))
-    q = F.pad(torch.cat((q, q.new_ones(n_batch, n_heads, n_q, n_parts)), -1), (0, idle))
-    v = F.pad(v, (0, n_parts + idle))
+    width = max(dim + n_parts, n_values)
+    width += -width % 8  # kernels take widths that are multiples of 8, and values as wide as keys
+    k = F.pad(torch.cat((k, channels.expand(n_batch, -1, -1, -1)), -1), (0, width - dim - n_parts))
+    q = F.pad(torch.cat((q, q.new_ones(n_batch, n_heads, n_q, n_parts)), -1), (0, width - dim - n_parts))
+    v = F.pad(v, (0, width - n_values))
     out = attend(q, k, v, allowed, scale=scale, triangle=allowed is None, seeing=seeing)
-    return out[..., :dim]
+    return out[..., :n_values]
+
+
+def faded_scores(q: Tensor, k: Tensor, times: Tensor, rates: Tensor, interleaved: bool) -> Tensor:
+    """Scores that fade with elapsed time, whatever it is: one pair of features after the other.
+
+    Args:
+        q: queries, turned already.
+        k: keys, turned already.
+        times: elapsed from a key to a query; what lies after a query counts as 0.
+        rates: of every pair.
+        interleaved: pairs are neighbours; otherwise they are half a width apart.
+
+    Shape:
+        - q: ``(n_batch, n_heads, n_q, dim)``; k: ``(n_batch, n_k_heads, n_k, dim)``
+        - times: ``(n_batch or 1, n_q, n_k)`` float64; rates: ``(dim / 2,)`` float64
+        - output: ``(n_batch, n_heads, n_q, n_k)``, in float32 or wider
+    """
+    dtype, n_pairs = torch.promote_types(q.dtype, torch.float32), rates.shape[0]
+    queries, keys = q.to(dtype) * q.shape[-1] ** -0.5, as_many_heads(k, q).to(dtype)
+    times = times.clamp(min=0).unsqueeze(-3)
+    scores = queries.new_zeros(())
+    for i in range(n_pairs):
+        pair = slice(2 * i, 2 * i + 2) if interleaved else slice(i, None, n_pairs)
+        products = queries[..., pair] @ keys[..., pair].mT
+        scores = scores + products * (times * -rates[i]).to(dtype).exp()
+    return scores
+
+
+def takes_groups(q: Tensor, mask: Tensor | None) -> bool:
+    """Whether a kernel takes keys that several heads share: without a mask, on a GPU if narrow."""
+    return mask is None and not (q.is_cuda and q.dtype.itemsize > 2)
 
 
 def as_many_heads(x: Tensor, q: Tensor) -> Tensor:

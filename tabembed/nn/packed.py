@@ -46,7 +46,7 @@ def attend_packed(
         places[index[real]] = n_done + real.flatten().nonzero().squeeze(-1)
         n_done += index.numel()
     if not parts:
-        return torch.empty_like(q)
+        return torch.cat((q[..., :0], v[..., :0, :].new_empty(*q.shape[:3], v.shape[3])), -1)
     return torch.cat(parts).index_select(0, places.to(q.device)).transpose(0, 1).unsqueeze(0)
 
 

@@ -8,7 +8,13 @@ import reference
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.alibi import key_channels, linear_bias, paper_slopes, penalty
+from tabembed.functional.alibi import (
+    key_channels,
+    linear_bias,
+    paper_slopes,
+    penalty,
+    steepest_of_paper,
+)
 
 NOW = 1_700_000_000 * 10**9
 
@@ -18,6 +24,11 @@ def test_slopes_are_those_of_the_paper(n):
     assert_close(
         paper_slopes(n), torch.tensor(reference.alibi_slopes(n), dtype=torch.float64), rtol=1e-15, atol=0
     )
+
+
+def test_the_steepest_slope_of_any_number_of_heads():
+    for n in range(1, 130):
+        assert steepest_of_paper(n) == pytest.approx(max(reference.alibi_slopes(n)), rel=1e-15)
 
 
 def test_slopes_of_heads_that_are_no_power_of_two():

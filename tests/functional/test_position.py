@@ -5,7 +5,7 @@ import reference
 import torch
 from torch.testing import assert_close
 
-from tabembed.functional.position import position, row_positions, since
+from tabembed.functional.position import elapsed, position, row_positions, since
 
 FAR = 2**63 - 1
 NOW = 1_700_000_000_123_456_789
@@ -16,6 +16,15 @@ def test_differences_are_those_of_whole_numbers():
     for origin in (0, FAR, -FAR, NOW, 2**32 - 1, -1):
         expected = torch.tensor([float(t - origin) for t in times], dtype=torch.float64)
         assert_close(since(torch.tensor(times), torch.tensor(origin)), expected, rtol=0, atol=0)
+
+
+def test_elapsed_is_a_difference_in_float64():
+    assert elapsed(torch.tensor([NOW + 1]), torch.tensor(NOW)).tolist() == [1.0]
+    assert elapsed(torch.tensor([FAR]), torch.tensor(-FAR)).tolist() == [2.0**64]
+    seconds = torch.tensor([1.7e9 + 0.25], dtype=torch.float64, requires_grad=True)
+    since_now = elapsed(seconds, torch.tensor(1.7e9, dtype=torch.float64))
+    assert (since_now.item(), since_now.dtype) == (0.25, torch.float64)
+    assert torch.autograd.grad(since_now.sum(), seconds)[0].item() == 1
 
 
 def test_positions_by_column():

@@ -61,7 +61,10 @@ def test_positions_of_every_sequence():
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32, torch.float64], ids=str)
 def test_positions_of_every_dtype(dtype):
     rows = torch.arange(5)
-    assert_close(ALiBiEmbedding(2).bias(rows.to(dtype), rows.double()), ALiBiEmbedding(2).bias(rows, rows))
+    assert_close(
+        ALiBiEmbedding(2).bias(rows.to(dtype), rows if not dtype.is_floating_point else rows.double()),
+        ALiBiEmbedding(2).bias(rows, rows),
+    )
 
 
 @MODES
@@ -255,6 +258,16 @@ def test_vmap_over_sequences():
             lambda: ALiBiEmbedding(2).bias(torch.zeros(3).half(), torch.zeros(3)),
             TypeError,
             "q_positions must be integers up to int64, float32 or float64, got torch.float16",
+        ),
+        (
+            lambda: ALiBiEmbedding(2).bias(torch.tensor([NOW + 100]), torch.tensor([float(NOW)])),
+            TypeError,
+            "q_positions and k_positions must both be integers or both floats, got torch.int64 and",
+        ),
+        (
+            lambda: ALiBiEmbedding(2).score_mod(torch.zeros(3), torch.arange(3)),
+            TypeError,
+            "q_positions and k_positions must both be integers or both floats, got torch.int64 and",
         ),
         (
             lambda: ALiBiEmbedding(2).score_mod(torch.zeros(3).bool()),

@@ -47,7 +47,7 @@ REFUSED = [
     (
         lambda: call(v=x(2, 4, 6, 8)),
         ValueError,
-        r"v must have the shape of k, \(2, 4, 5, 8\), got \(2, 4, 6, 8\)",
+        r"v must have n_batch, heads and rows of k, \(2, 4, 5, 8\), got \(2, 4, 6, 8\)",
     ),
     (lambda: call(k=x(2, 3, N, 8)), ValueError, "k must have as many heads as q or a divisor, 4, got 3"),
     (lambda: call(k=x(2, 0, N, 8)), ValueError, "k must have as many heads as q or a divisor, 4, got 0"),
