@@ -7,13 +7,10 @@ from torch import Tensor
 
 from tabembed.functional.exact_phase import exact_turns
 from tabembed.functional.phase import radians, widened
-from tabembed.functional.position import since
+from tabembed.functional.position import elapsed
 
 LAYOUTS = ("half", "interleaved")
 """Which features make a pair: i and i + width / 2, or 2 i and 2 i + 1."""
-
-LIMIT = {torch.float16: 10.0}
-"""What ``exponent_limit`` reads; 80 in every other dtype."""
 
 
 def rotate(
@@ -105,7 +102,7 @@ def amplitudes(positions: Tensor, growth: Tensor, origin: Tensor, dtype: torch.d
         - output: ``(n_batch or 1, n, n_pairs)``, float32, or float64 for a ``dtype`` of float64
     """
     limit = exponent_limit(dtype)
-    exponent = elapsed(positions, origin.unsqueeze(-1)).unsqueeze(-1) * growth.double()
+    exponent = elapsed(positions, origin.detach().unsqueeze(-1)).unsqueeze(-1) * growth.double()
     return exponent.clamp(-limit, limit).exp().to(torch.promote_types(dtype, torch.float32))
 
 
@@ -115,13 +112,7 @@ def exponent_limit(dtype: torch.dtype) -> float:
     >>> exponent_limit(torch.float16), exponent_limit(torch.bfloat16)
     (10.0, 80.0)
     """
-    return LIMIT.get(dtype, 80.0)
-
-
-def elapsed(positions: Tensor, origin: Tensor) -> Tensor:
-    """Positions after an origin as float64: int64 is subtracted before it is rounded."""
-    origin = origin.detach()
-    return positions - origin if positions.is_floating_point() else since(positions, origin)
+    return 10.0 if dtype == torch.float16 else 80.0
 
 
 def rotate_gradient(grad: Tensor, angle: Tensor, *, layout: str = "half") -> Tensor:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from tabembed.functional.phase import radians
-from tabembed.functional.rotary import elapsed, exponent_limit
+from tabembed.functional.position import elapsed
+from tabembed.functional.rotary import exponent_limit
 
 
 def of_angle(cross: Tensor, positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,7 +41,7 @@ def of_decay(
     Shape:
         - output: ``(n_batch or 1, n)`` and ``(n_pairs,)``, float64
     """
-    time = elapsed(positions, origin.unsqueeze(-1)).unsqueeze(-1)
+    time = elapsed(positions, origin.detach().unsqueeze(-1)).unsqueeze(-1)
     inside = (time * growth).detach().abs() <= exponent_limit(dtype)
     slope = dot.double() * inside
     return (slope * growth).sum(-1), (slope * time).sum((0, 1))

@@ -12,7 +12,7 @@ from torch import Tensor
 from tabembed._checks import can_be_read
 from tabembed.functional.alibi import steepest_of_paper
 from tabembed.functional.position import elapsed
-from tabembed.functional.rotary import LIMIT
+from tabembed.functional.rotary import exponent_limit
 from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_blocks import ROWS, Block, blocks, halved, over_blocks, spans, written_rows
 from tabembed.nn.attention_checks import check_rising
@@ -219,4 +219,4 @@ def _fastest(decay: RelativeDecay) -> float:
 
 def _reach(dtype: torch.dtype) -> float:
     """The exponent that queries of a block may have, so that nothing is seen of keys whose own has ended."""
-    return LIMIT.get(dtype, 80.0) + math.log(torch.finfo(dtype).eps)
+    return exponent_limit(dtype) + math.log(torch.finfo(dtype).eps)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_bool, check_integer, check_scale, is_concrete
-from tabembed.functional.rotary import elapsed, exponent_limit
+from tabembed.functional.position import elapsed
+from tabembed.functional.rotary import exponent_limit
 from tabembed.kernels import rotate
 from tabembed.nn.heads import as_pair, shaped_as
 from tabembed.nn.number_input import as_numbers

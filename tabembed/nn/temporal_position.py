@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tabembed._checks import check_finite, check_int64, check_scale
 from tabembed.functional.phase import widened
-from tabembed.functional.rotary import elapsed
+from tabembed.functional.position import elapsed
 from tabembed.nn.heads import as_heads, shaped_as
 from tabembed.nn.positions import resolve
 from tabembed.nn.precision import WideModule, wide_dtype

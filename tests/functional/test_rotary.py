@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from tabembed.functional.exact_phase import in_turns
-from tabembed.functional.rotary import LAYOUTS, amplitudes, elapsed, rotate, rotate_gradient, turn
+from tabembed.functional.rotary import LAYOUTS, amplitudes, rotate, rotate_gradient, turn
 
 NS = 1_700_000_000_123_456_789
 FREQUENCIES = [2.0, 0.3, 1e-9]
@@ -137,13 +137,6 @@ def test_a_decay_ends_where_a_product_could_overflow():
         got = amplitudes(positions, torch.tensor([1.0], dtype=torch.float64), origin, dtype)[0, :, 0]
         assert got.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
         assert_close(got.double(), torch.tensor([0.0, limit, -limit]).double().exp(), rtol=1e-6, atol=0)
-
-
-def test_what_elapsed_is_subtracted_before_it_is_rounded():
-    positions = torch.tensor([[NS + 1, -(2**63)]])
-    got = elapsed(positions, torch.tensor([[NS]]))
-    assert got.tolist() == [[1.0, float(-(2**63) - NS)]]
-    assert elapsed(positions.double(), torch.tensor([[0.5]], dtype=torch.float64)).dtype == torch.float64
 
 
 def test_turn_in_both_layouts():
