@@ -53,7 +53,7 @@ class ALiBiEmbedding(WideModule):
         check_choice(("paper", "learned"), slopes=slopes)
         check_scale(unit=unit)
         super().__init__()
-        self.num_heads, self.mode, self.unit = num_heads, mode, float(unit)
+        self.num_heads, self.mode, self.unit = int(num_heads), mode, float(unit)
         learned = slopes == "learned"
         self.learned_slopes = nn.Parameter(torch.empty(num_heads, dtype=wide_dtype())) if learned else None
         self.reset_parameters()
@@ -89,13 +89,15 @@ class ALiBiEmbedding(WideModule):
             - output: ``(num_heads, n_q, n_k)`` or ``(n_batch, num_heads, n_q, n_k)``, in the wider of
               ``dtype`` and that of ``slopes``
 
-        Raises: TypeError for positions in half precision or no numbers, and for integers of one and floats of
-            the other.
+        Raises: TypeError for positions in half precision or no numbers, for integers of one and floats of
+            the other, and a dtype of no floats. ValueError for other shapes.
 
         >>> ALiBiEmbedding(8).bias(torch.tensor([10]), torch.tensor([9, 0]))[0]
         tensor([[-0.5000, -5.0000]])
         """
-        queries, keys = _pair(q_positions, k_positions)
+        queries, keys = _pair(q_positions=q_positions, k_positions=k_positions)
+        if dtype is not None:
+            _check_dtype(dtype)
         slopes = self.slopes_on(keys.device)
         slopes = slopes if dtype is None else slopes.to(torch.promote_types(slopes.dtype, dtype))
         return linear_bias(queries, keys, slopes, self.unit, self.mode == "causal")
@@ -119,14 +121,15 @@ class ALiBiEmbedding(WideModule):
             - positions: ``(n_k,)`` or ``(n_batch, n_k)``; q_positions: ``(n_q,)`` or ``(n_batch, n_q)``
 
         Raises: TypeError for positions in half precision or no numbers, and for integers of one and floats of
-            the other.
+            the other. ValueError for other shapes.
 
         >>> from torch.nn.attention.flex_attention import flex_attention
         >>> q = k = v = torch.ones(1, 2, 3, 16)
         >>> flex_attention(q, k, v, score_mod=ALiBiEmbedding(2).score_mod(torch.arange(3))).shape
         torch.Size([1, 2, 3, 16])
         """
-        queries, keys = _pair(positions if q_positions is None else q_positions, positions)
+        given = {} if q_positions is None else {"q_positions": q_positions}
+        queries, keys = _pair(**given, positions=positions)
         slopes = self.slopes_on(keys.device)
         # A number of Python would be read from a tensor again in compiled code, which kernels cannot.
         unit = torch.full((), self.unit, dtype=torch.float64, device=keys.device)
@@ -156,9 +159,21 @@ def check_scores(scores: Tensor, num_heads: int) -> None:
         )
 
 
-def _pair(q_positions: Tensor, k_positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Positions of queries and keys in one dtype, int64 or float64."""
-    check_position_tensor(q_positions, "q_positions")
-    check_position_tensor(k_positions, "k_positions")
-    check_same_kind(q_positions=q_positions, k_positions=k_positions)
-    return as_positions(q_positions), as_positions(k_positions)
+def _pair(**given: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions of queries and keys, or of both, in one dtype: int64 or float64."""
+    for name, one in given.items():
+        check_position_tensor(one, name)
+        if one.ndim not in (1, 2):
+            raise ValueError(f"{name} must have shape (n,) or (n_batch, n), got {tuple(one.shape)}")
+    check_same_kind(**given)
+    queries, keys = next(iter(given.values())), next(reversed(given.values()))
+    if queries.ndim == keys.ndim == 2 and 1 != queries.shape[0] != keys.shape[0] != 1:
+        names, shapes = " and ".join(given), f"{tuple(queries.shape)} and {tuple(keys.shape)}"
+        raise ValueError(f"{names} must be of one n_batch, got shapes {shapes}")
+    return as_positions(queries), as_positions(keys)
+
+
+def _check_dtype(dtype: torch.dtype) -> None:
+    """Scores have a dtype of floats."""
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be one of floats, got {dtype!r}")

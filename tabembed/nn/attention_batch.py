@@ -17,7 +17,13 @@ from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_blocks import ROWS, Block, blocks, halved, over_blocks, spans, written_rows
 from tabembed.nn.attention_checks import check_rising
 from tabembed.nn.attention_flex import attend_flex, runs_flex
-from tabembed.nn.attention_scores import attend, attend_with_channels, faded_scores, up_to_own_row
+from tabembed.nn.attention_scores import (
+    attend,
+    attend_with_channels,
+    faded_scores,
+    is_transformed,
+    up_to_own_row,
+)
 from tabembed.nn.decay import RelativeDecay
 
 STEEPEST = 128.0
@@ -70,13 +76,25 @@ class Batch:
         return self.k.shape[2] - self.q.shape[2]
 
     @property
-    def needs_gradient(self) -> bool:
-        """Whether a gradient is asked of anything here, by autograd: ``torch.func`` takes no checkpoints."""
-        if not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(self.q):
-            return False
+    def learned(self) -> list[Tensor]:
+        """Everything that may be asked for a gradient."""
         parameters = [p for m in (self.alibi, self.decay) if m is not None for p in m.parameters()]
         tensors = (self.q, self.k, self.v, self.positions, self.added, *parameters)
-        return any(x is not None and x.requires_grad for x in tensors)
+        return [x for x in tensors if x is not None and x.is_floating_point()]
+
+    @property
+    def learned(self) -> list[Tensor]:
+        """Everything that may be asked for a gradient."""
+        parameters = [p for m in (self.alibi, self.decay) if m is not None for p in m.parameters()]
+        tensors = (self.q, self.k, self.v, self.positions, self.added, *parameters)
+        return [x for x in tensors if x is not None and x.is_floating_point()]
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether a gradient is asked of anything here, by autograd: transformations take no checkpoints."""
+        if is_transformed(biased=True):
+            return False
+        return any(x.requires_grad for x in self.learned)
 
     @property
     def seeing(self) -> bool:
@@ -87,14 +105,25 @@ class Batch:
 def attend_batch(batch: Batch) -> Tensor:
     """Attention of all queries: ``(n_batch, n_heads, n_q, dim of v)``."""
     if not batch.q.numel() or not batch.k.shape[2]:
-        nothing = batch.q.masked_fill(torch.ones_like(batch.q, dtype=torch.bool), 0)
-        return nothing.sum(-1, keepdim=True).expand(-1, -1, -1, batch.v.shape[-1])
+        return _nothing(batch)
     if batch.causal and (batch.decay is not None or batch.alibi is not None):
         check_rising(batch.positions)
     symmetric = not batch.causal and batch.seeing
     if batch.alibi is not None and symmetric and runs_flex(batch.q, batch.positions, batch.alibi):
         return attend_flex(batch.q, batch.k, batch.v, batch.alibi, batch.positions)
     return over_blocks(lambda block: _attend_block(batch, block), _pieces(batch), batch.needs_gradient)
+
+
+def _nothing(batch: Batch) -> Tensor:
+    """Zeros of no queries or no keys, which give all that was asked for a gradient one of zeros."""
+    read = sum(x.flatten()[:0].sum() for x in batch.learned)
+    return batch.q.new_zeros(*batch.q.shape[:3], batch.v.shape[-1]) + torch.as_tensor(read).to(batch.q.dtype)
+
+
+def _nothing(batch: Batch) -> Tensor:
+    """Zeros of no queries or no keys, which give all that was asked for a gradient one of zeros."""
+    read = sum(x.flatten()[:0].sum() for x in batch.learned)
+    return batch.q.new_zeros(*batch.q.shape[:3], batch.v.shape[-1]) + torch.as_tensor(read).to(batch.q.dtype)
 
 
 def _pieces(batch: Batch) -> list[Block]:

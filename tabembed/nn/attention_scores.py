@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 from tabembed.functional.alibi import key_channels
@@ -57,11 +58,10 @@ def attend(
     if added is not None:
         mask = added if allowed is None else added.masked_fill(~allowed, -math.inf)
     # Where a kernel takes no groups, all the scores would be written out.
-    grouped = q.shape[1] != k.shape[1]
-    if grouped and not takes_groups(q, mask):
-        k, v, grouped = as_many_heads(k, q), as_many_heads(v, q), False
+    if q.shape[1] != k.shape[1] and not takes_groups(q, mask):
+        k, v = as_many_heads(k, q), as_many_heads(v, q)
     if mask is None:
-        return _kernel(q, k, v, is_causal=triangle, scale=scale, enable_gqa=grouped)
+        return _kernel(q, k, v, None, scale, triangle)
     if mask.dtype == torch.bool:
         return _blanked(q, k, v, mask, scale, seeing)
     dtype = torch.promote_types(q.dtype, mask.dtype)
@@ -71,29 +71,52 @@ def attend(
 def _blanked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None, seeing: bool) -> Tensor:
     """Attention with a mask; queries that see nothing are zeros that see everything, and give zeros."""
     if seeing:
-        return _kernel(q, k, v, attn_mask=mask, scale=scale)
+        return _kernel(q, k, v, mask, scale)
     sees = mask if mask.dtype == torch.bool else mask != -math.inf
     blind = ~sees.any(-1, keepdim=True)
     q, mask = q.masked_fill(blind, 0), mask.masked_fill(blind, mask.dtype == torch.bool)
-    return _kernel(q, k, v, attn_mask=mask, scale=scale).masked_fill(blind, 0)
+    return _kernel(q, k, v, mask, scale).masked_fill(blind, 0)
 
 
-def _kernel(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, **kwargs: Any) -> Tensor:
+def _kernel(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, triangle: bool = False
+) -> Tensor:
     """torch's attention, of values as wide as keys: no other kernel than the slowest takes others."""
     dim, n_values = q.shape[-1], v.shape[-1]
+    scale = dim**-0.5 if scale is None else scale
+    if is_transformed(mask is not None and mask.is_floating_point()):
+        k, v = as_many_heads(k, q), as_many_heads(v, q)
+        return _written_out(
+            q, k, v, up_to_own_row(q.shape[2], k.shape[2], q.device) if triangle else mask, scale
+        )
     if dim != n_values:
-        scale, width = dim**-0.5 if scale is None else scale, max(dim, n_values)
+        width = max(dim, n_values)
         q, k, v = (F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
-    mask = kwargs.get("attn_mask")
-    if mask is not None and mask.is_floating_point() and _is_vectorised(mask):  # which hides its gradient
-        scores = q @ k.mT * (dim**-0.5 if scale is None else scale) + mask
-        return scores.softmax(-1) @ v[..., :n_values]
-    return F.scaled_dot_product_attention(q, k, v, scale=scale, **kwargs)[..., :n_values]
+    grouped = q.shape[1] != k.shape[1]
+    out = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=triangle, scale=scale, enable_gqa=grouped
+    )
+    return out[..., :n_values]
 
 
-def _is_vectorised(tensor: Tensor) -> bool:
-    compiling = torch.compiler.is_compiling()
-    return not compiling and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+def _written_out(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Attention by its formula, in float32 or wider, which every transformation can differentiate."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT * scale
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    return (scores.softmax(-1) @ v.to(wide)).to(q.dtype)
+
+
+def is_transformed(biased: bool = False) -> bool:
+    """Whether forward-mode AD or a transformation of ``torch.func`` is at work that torch's kernels have no
+    rule for: all but one ``grad``, and that one, too, where it may be asked for the gradient of a bias.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    one = len(levels) == 1 and levels[0].key() == TransformType.Grad and not biased
+    return forward_ad._current_level >= 0 or bool(levels) and not one
 
 
 def attend_with_channels(

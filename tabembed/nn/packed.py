@@ -35,7 +35,7 @@ def attend_packed(
     Shape:
         - output: ``(1, n_heads, n_rows, dim)``
     """
-    parts, places = [], torch.empty(q.shape[2], dtype=torch.int64)
+    parts, places = [], torch.empty(q.shape[2], dtype=torch.int64, device="cpu")
     n_done = 0
     for index, real in _groups(ends):
         rows = index.to(q.device)
@@ -46,7 +46,7 @@ def attend_packed(
         places[index[real]] = n_done + real.flatten().nonzero().squeeze(-1)
         n_done += index.numel()
     if not parts:
-        return torch.cat((q[..., :0], v[..., :0, :].new_empty(*q.shape[:3], v.shape[3])), -1)
+        return attend(q, k, v, positions, None)
     return torch.cat(parts).index_select(0, places.to(q.device)).transpose(0, 1).unsqueeze(0)
 
 
@@ -59,7 +59,7 @@ def _groups(ends: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
     for one in size.unique().tolist():
         if one >= 0:
             members = size == one
-            steps = torch.arange(int(length[members].amax()))
+            steps = torch.arange(int(length[members].amax()), device="cpu")
             real = steps < length[members].unsqueeze(-1)
             yield first[members].unsqueeze(-1) + steps.minimum(length[members].unsqueeze(-1) - 1), real
 

@@ -6,6 +6,7 @@ import pickle
 import time
 import warnings
 
+import numpy as np
 import pytest
 import reference
 import torch
@@ -267,7 +268,36 @@ def test_vmap_over_sequences():
         (
             lambda: ALiBiEmbedding(2).score_mod(torch.zeros(3), torch.arange(3)),
             TypeError,
-            "q_positions and k_positions must both be integers or both floats, got torch.int64 and",
+            "q_positions and positions must both be integers or both floats, got torch.int64 and",
+        ),
+        (lambda: ALiBiEmbedding(2).score_mod([1]), TypeError, "^positions must be a tensor, got list"),
+        (
+            lambda: ALiBiEmbedding(2).score_mod(torch.tensor(1)),
+            ValueError,
+            r"^positions must have shape \(n,\) or \(n_batch, n\), got \(\)",
+        ),
+        (
+            lambda: ALiBiEmbedding(2).bias(torch.tensor(1), torch.arange(3)),
+            ValueError,
+            r"q_positions must have shape \(n,\) or \(n_batch, n\), got \(\)",
+        ),
+        (
+            lambda: ALiBiEmbedding(2).bias(torch.zeros(2, 3), torch.zeros(3, 4)),
+            ValueError,
+            r"q_positions and k_positions must be of one n_batch, got shapes \(2, 3\) and \(3, 4\)",
+        ),
+        *(
+            (
+                lambda kind=kind: ALiBiEmbedding(2).bias(torch.arange(3), torch.arange(3), kind),
+                TypeError,
+                f"dtype must be one of floats, got {kind!r}",
+            )
+            for kind in ("x", torch.int32, torch.complex64)
+        ),
+        (
+            lambda: ALiBiEmbedding(2, slopes=torch.ones(2)),
+            ValueError,
+            "slopes must be one of paper, learned, got tensor",
         ),
         (
             lambda: ALiBiEmbedding(2).score_mod(torch.zeros(3).bool()),
@@ -284,3 +314,14 @@ def test_what_is_refused(call, kind, message):
 def test_repr_tells_the_arguments():
     told = "ALiBiEmbedding(2, mode='causal', slopes='learned', unit=7)"
     assert repr(ALiBiEmbedding(2, mode="causal", slopes="learned", unit=7)) == told
+
+
+def test_numpys_integers_are_integers():
+    assert torch.equal(ALiBiEmbedding(np.int64(3)).slopes, ALiBiEmbedding(3).slopes)
+    assert repr(ALiBiEmbedding(np.int64(3))) == repr(ALiBiEmbedding(3))
+
+
+def test_positions_of_one_sequence_serve_all():
+    m, one, each = ALiBiEmbedding(2), torch.arange(3), torch.arange(12).view(4, 3)
+    assert torch.equal(m.bias(one[None], each), m.bias(one, each))
+    assert torch.equal(m.bias(each, one[None]), m.bias(each, one))

@@ -247,11 +247,24 @@ def test_no_queries(scheme, n_q, n_k):
 
 
 def test_no_keys_give_zeros():
-    q, k, v = rows(1, HEADS, 3, DIM).requires_grad_(), *(torch.zeros(1, HEADS, 0, DIM) for _ in range(2))
-    out = attention(q, k, v, causal=False)
-    assert (out == 0).all()
-    out.sum().backward()
-    assert (q.grad == 0).all()
+    q, k = rows(1, HEADS, 3, DIM), torch.zeros(1, HEADS, 0, DIM)
+    for mask in (None, torch.ones(1, 0).bool(), torch.ones(1, 1, 3, 0).bool()):
+        assert (attention(q, k, k, mask=mask, causal=False) == 0).all()
+
+
+@pytest.mark.parametrize(("n_q", "n_k"), [(0, 0), (0, 3), (3, 0)])
+@pytest.mark.parametrize("packed", [True, False])
+def test_empty_inputs_get_gradients_of_zeros(n_q, n_k, packed):
+    if packed and n_q != n_k:
+        return
+    alibi = ALiBiEmbedding(HEADS, slopes="learned")
+    q, k, v = (x.fill_(math.nan).requires_grad_() for x in (rows(1, HEADS, n, DIM) for n in (n_q, n_k, n_k)))
+    ends = torch.tensor([0, 0]) if packed else None
+    for bias in (alibi,) if n_q <= n_k else (torch.zeros((), requires_grad=True),):
+        attention(q, k, v, bias=None if packed and bias is not alibi else bias, cu_seqlens=ends,
+                  causal=n_q <= n_k).sum().backward()  # fmt: skip
+        for x in (q, k, v, *([alibi.learned_slopes] if bias is alibi else [bias])):
+            assert (x.grad == 0).all()
 
 
 # One sequence, however it is laid out.

@@ -76,3 +76,12 @@ def test_many_sequences_take_few_calls():
     assert torch.equal(attend_packed(q, k, v, None, ends, attend, False), q)
     assert len(shapes) <= 16
     assert sum(s[0] * s[2] for s in shapes) < 1.3 * ends[-1]
+
+
+def test_the_default_device_is_not_asked():
+    q, k, v = some(12)
+    ends = torch.tensor([0, 4, 9, 12])
+    for kwargs in ({}, {"causal": False}, {"bias": ALiBiEmbedding(4, slopes="learned")}):
+        expected = attention(q, k, v, cu_seqlens=ends, **kwargs)
+        with torch.device("meta"):
+            assert torch.equal(attention(q, k, v, cu_seqlens=ends, **kwargs), expected)
