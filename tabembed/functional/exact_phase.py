@@ -80,7 +80,9 @@ def halves(positions: Tensor) -> tuple[Tensor, Tensor]:
     if positions.is_floating_point():
         high = _upper(positions.detach(), 32)
         return high, positions - high
-    return (positions >> 32).double() * _WORD, (positions & (_WORD - 1)).double()
+    low = (positions << 32) >> 32  # with its sign: parts of small numbers would cancel in a gradient
+    high = (positions >> 32) + (low < 0)
+    return high.double() * _WORD, low.double()
 
 
 def as_positions(positions: Tensor) -> Tensor:

@@ -29,6 +29,8 @@ def rotate(
     inverse: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Queries and keys turned by their positions: ``functional.rotary.rotate``."""
+    if origin is not None and origin.shape[0] > 1:  # one for each sequence: then positions are, too
+        q_positions, k_positions = (p.expand(origin.shape[0], -1) for p in (q_positions, k_positions))
     places = q_positions, k_positions, frequencies, rates, origin
     run = implementation(_turn, _rotate, _run_rotate, (q, k, *places))
     return run(q, k, *places, interleaved, inverse)

@@ -21,8 +21,9 @@ def exact_turns(positions, frequencies, j, mask, n_frequencies):
     ``j`` is ``(1, columns)`` and ``mask`` says which of its columns are there.
     """
     if positions.dtype == tl.int64:
-        high = (positions >> 32).to(tl.float64) * 4294967296.0
-        low = (positions & 4294967295).to(tl.float64)
+        signed = (positions << 32) >> 32
+        high = ((positions >> 32) + (signed < 0)).to(tl.float64) * 4294967296.0
+        low = signed.to(tl.float64)
     else:
         # Cut at a bit: a difference could be undone by a fused multiplication.
         bits = positions.to(tl.int64, bitcast=True) & -2097152

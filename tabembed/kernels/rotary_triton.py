@@ -135,7 +135,7 @@ def rotate(
     k_out, k_programs, k_arguments, k_constants = _side(k, k_positions, n_pairs)
     decays = rates is not None and origin is not None
     if rates is None or origin is None:
-        rates, origin = frequencies, q_positions[:, 0]
+        rates, origin = frequencies, q_positions  # not read
     if q_programs + k_programs:
         with torch.cuda.device_of(q):
             rotate_kernel[(q_programs + k_programs,)](

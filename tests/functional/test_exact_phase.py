@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from tabembed.functional.exact_phase import as_positions, exact_turns, in_turns
+from tabembed.functional.exact_phase import as_positions, exact_turns, halves, in_turns
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 REAL = st.floats(-(2.0**63), 2.0**63)
@@ -103,3 +103,10 @@ def test_derivatives():
 )
 def test_positions_are_int64_or_float64(given, kind):
     assert as_positions(torch.tensor([3], dtype=given)).dtype == kind
+
+
+def test_parts_of_small_numbers_do_not_cancel():
+    ends = [2**63 - 1, -(2**63), -1, 0, -5, 2**31, 2**31 - 1, -(2**31) - 1]
+    high, low = halves(torch.tensor(ends))
+    assert [Fraction(a) + Fraction(b) for a, b in zip(high.tolist(), low.tolist(), strict=True)] == ends
+    assert high[2:5].tolist() == [0, 0, 0]

@@ -360,3 +360,18 @@ def start(name):
 def test_the_environment_variable():
     assert start("reference").stdout.strip() == "reference"
     assert "TABEMBED_BACKEND must be one of auto, reference, triton, got 'gpu'" in start("gpu").stderr
+
+
+def test_an_empty_variable_is_none():
+    assert start("").stdout.strip() == "auto"
+
+
+def test_tensors_of_several_devices_are_refused():
+    x, places = torch.ones(1, 1, 2, 4), torch.tensor([[0, 1]])
+    frequencies = in_turns(torch.ones(2))
+    for given in (
+        (x, x, places, places.to("meta"), frequencies),
+        (x, x, places, places, frequencies.to("meta")),
+    ):
+        with pytest.raises(ValueError, match="tensors must be on one device, got cpu, meta"):
+            rotate(x, x, places, places_of_k, waves)

@@ -470,3 +470,29 @@ def test_compiled_once_for_all_lengths(case):
         ):
             assert_close(one, two, rtol=1e-5, atol=1e-4)
     assert counter.frame_count <= 2  # the first length, and every other
+
+
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_an_origin_for_each_sequence_with_positions_for_all(interleaved, backend):
+    q, k = drawn(2, 1, 3, 4), drawn(2, 2, 3, 4, seed=1)
+    places, origin = torch.tensor([[0.0, 1.0, 2.5]], dtype=torch.float64), torch.tensor([0.0, 2.0]).double()
+    rates, frequencies = torch.tensor([0.3, 0.1]).double(), in_turns(torch.tensor([1.0, 0.2]))
+
+    def run(backend):
+        given = [x.clone().requires_grad_() for x in (q, k, places, rates)]
+        with use_backend(backend):
+            turned = rotate(*given[:3], given[2], frequencies, given[3], origin, interleaved)
+        return *turned, *torch.autograd.grad(sum((x * x.detach()).sum() for x in turned), given)
+
+    for ours, expected in zip(run(backend), run("reference"), strict=True):
+        assert_close(ours, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_no_queries():
+    empty, k = torch.zeros(2, 3, 0, 4), torch.ones(2, 3, 5, 4)
+    places = torch.arange(5).unsqueeze(0)
+    with use_backend("triton"):
+        q_turned, k_turned = rotate(empty, k, places[:, :0], places, in_turns(torch.ones(2)))
+    assert q_turned.shape == empty.shape
+    assert_close(k_turned, rotate(k, k, places, places, in_turns(torch.ones(2)))[1])
