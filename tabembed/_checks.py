@@ -141,6 +141,15 @@ def check_seed(seed: Any) -> None:
         raise ValueError(f"seed must be below 2**64, got {seed}")
 
 
+def check_tensor(x: Any, name: str) -> None:
+    """An argument is a tensor.
+
+    Raises: TypeError with the kind found.
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+
+
 def check_last_dim(tensor: Tensor, size: int, name: str) -> None:
     """The last dimension of a tensor has this size.
 
@@ -153,8 +162,9 @@ def check_last_dim(tensor: Tensor, size: int, name: str) -> None:
 def check_bool_tensor(tensor: Tensor, name: str) -> None:
     """A flag is a bool tensor: an integer one would be read as positions elsewhere.
 
-    Raises: TypeError with the dtype found.
+    Raises: TypeError with the kind or dtype found.
     """
+    check_tensor(tensor, name)
     if tensor.dtype != torch.bool:
         raise TypeError(f"{name} must be bool, got {tensor.dtype}")
 
@@ -162,8 +172,9 @@ def check_bool_tensor(tensor: Tensor, name: str) -> None:
 def check_integer_tensor(tensor: Tensor, name: str) -> None:
     """A tensor of ids or times holds integers.
 
-    Raises: TypeError with the dtype found.
+    Raises: TypeError with the kind or dtype found.
     """
+    check_tensor(tensor, name)
     if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
         raise TypeError(f"{name} must be integers, got {tensor.dtype}")
 
@@ -171,8 +182,9 @@ def check_integer_tensor(tensor: Tensor, name: str) -> None:
 def check_number_tensor(tensor: Tensor, name: str) -> None:
     """A tensor of numbers holds floats or integers: complex ones would lose half of themselves.
 
-    Raises: TypeError with the dtype found.
+    Raises: TypeError with the kind or dtype found.
     """
+    check_tensor(tensor, name)
     if tensor.dtype == torch.bool or tensor.is_complex():
         raise TypeError(f"{name} must be floats or integers, got {tensor.dtype}")
 

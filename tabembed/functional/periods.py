@@ -10,7 +10,8 @@ from tabembed._checks import check_integer, check_scale
 def frequencies_from_periods(shortest: float, longest: float, n: int) -> list[float]:
     """Frequencies whose periods grow from the shortest to the longest in equal ratios.
 
-    A good choice for events: from about the smallest gap that matters to a few times the longest sequence.
+    The rule: shortest is twice the smallest gap that matters, so that rows that far apart stand half a turn
+    apart; longest is a few times the longest span of a sequence, so that no two rows look alike.
 
     Args:
         shortest: period of the first wave, in the unit of the positions.
@@ -32,5 +33,6 @@ def frequencies_from_periods(shortest: float, longest: float, n: int) -> list[fl
     check_integer(n=n)
     if longest < shortest:
         raise ValueError(f"longest must be at least shortest, {shortest:g}, got {longest:g}")
-    ratio = math.log(shortest / longest) / max(n - 1, 1)
-    return [2 * math.pi / shortest * math.exp(i * ratio) for i in range(n)]
+    shortest, longest = float(shortest), float(longest)
+    ratio = math.log(shortest / longest) / max(int(n) - 1, 1)
+    return [2 * math.pi / shortest * math.exp(i * ratio) for i in range(int(n))]

@@ -63,6 +63,9 @@ def position(times: Tensor, earliest: Sequence[int], latest: Sequence[int]) -> T
 def row_positions(mask: Tensor) -> Tensor:
     """Row numbers of the real rows of every sequence, however it is padded: 0, 1, 2, …
 
+    Padding stands at 0, too, as the first row does. Where a position means padding, ``padding_idx=0`` of
+    ``LearnedPositionalEmbedding``, count from 1: ``torch.where(mask, row_positions(mask) + 1, 0)``.
+
     Args:
         mask: True for the real rows.
 
@@ -70,7 +73,7 @@ def row_positions(mask: Tensor) -> Tensor:
         - mask: ``(*, n_steps)`` bool
         - output: ``(*, n_steps)`` int64; 0 on padding
 
-    Raises: TypeError for a mask that is not bool.
+    Raises: TypeError for a mask that is not a bool tensor.
 
     >>> row_positions(torch.tensor([[False, False, True, True], [True, True, True, False]])).tolist()
     [[0, 0, 0, 1], [0, 1, 2, 0]]

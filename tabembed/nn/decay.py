@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +13,7 @@ from tabembed._checks import check_bool, check_integer, check_scale, is_concrete
 from tabembed.functional.position import elapsed
 from tabembed.functional.rotary import exponent_limit
 from tabembed.kernels import rotate
-from tabembed.nn.heads import as_pair, shaped_as
+from tabembed.nn.heads import as_pair, held_for, shaped_as
 from tabembed.nn.number_input import as_numbers
 from tabembed.nn.positions import resolve_pair
 from tabembed.nn.precision import WideModule, wide_dtype
@@ -42,8 +43,8 @@ class RelativeDecay(WideModule):
 
     Raises: ValueError for half-lives that are not from 1e-30 to 1e30 or fall, a ``rotary`` of another width,
         and, on the CPU, positions too far from the origin; elsewhere their exponents end at the limit.
-        TypeError for integers of queries or keys with floats of the other, and a float as the origin of
-        integers.
+        TypeError for queries and keys of two dtypes, integers of queries or keys with floats of the other,
+        and a float as the origin of integers.
 
     Source: Sun et al. 2022, arXiv:2212.10554, equation 10; here the rates are laid from the data's time.
 
@@ -59,12 +60,13 @@ class RelativeDecay(WideModule):
         self,
         dim: int,
         *,
-        half_lives: float | Sequence[float],
+        half_lives: float | Sequence[float] | np.ndarray | Tensor,
         rotary: RotaryEmbedding | None = None,
         learnable: bool = False,
     ) -> None:
         check_integer(dim=dim)
-        n_pairs = rotary_width(dim, None) // 2
+        dim = rotary_width(dim, None)
+        n_pairs = dim // 2
         check_bool(learnable=learnable)
         super().__init__()
         self.dim, (self.shortest, self.longest) = dim, _ends(half_lives)
@@ -125,9 +127,9 @@ class RelativeDecay(WideModule):
         n_sequences, _, n_q, _ = queries.shape
         places = resolve_pair(positions, k_positions, offset, n_sequences, n_q, keys.shape[2], q.device)
         start = _origin(origin, places[0], n_sequences)
-        self._check_reach(*places, start, q.dtype)
-        turns, interleaved = self.rotary.turns(), self.rotary.interleaved
-        queries, keys = rotate(queries, keys, *places, turns, self.rates(), start, interleaved)
+        turns, rates = held_for(q, self, self.rotary.turns()), held_for(q, self, self.rates())
+        self._check_reach(*places, start, q.dtype, k.dtype)
+        queries, keys = rotate(queries, keys, *places, turns, rates, start, self.rotary.interleaved)
         return shaped_as(q, queries, seq_dim), shaped_as(k, keys, seq_dim)
 
     def _first_logarithms(self, device: torch.device) -> Tensor:
@@ -135,8 +137,12 @@ class RelativeDecay(WideModule):
         end, n_pairs = math.log(self.longest / self.shortest), self.dim // 2
         return torch.linspace(0.0, end, n_pairs, dtype=torch.float64, device=device)
 
-    def _check_reach(self, queries: Tensor, keys: Tensor, origin: Tensor, dtype: torch.dtype) -> None:
+    def _check_reach(
+        self, queries: Tensor, keys: Tensor, origin: Tensor, dtype: torch.dtype, k_dtype: torch.dtype
+    ) -> None:
         """No exponent ends at its limit where that could be seen, as far as it can be read at no cost."""
+        if k_dtype != dtype:  # half precision has another limit
+            raise TypeError(f"k must be {dtype}, as q is, got {k_dtype}")
         if not (is_concrete(queries) and is_concrete(keys) and queries.numel() and keys.numel()):
             return
         limit, rate = exponent_limit(dtype), self.largest_rate()
@@ -157,9 +163,10 @@ class RelativeDecay(WideModule):
         return f"{self.dim}, half_lives=({self.shortest:g}, {self.longest:g}), learnable={learnable}"
 
 
-def _ends(half_lives: float | Sequence[float]) -> tuple[float, float]:
+def _ends(half_lives: float | Sequence[float] | np.ndarray | Tensor) -> tuple[float, float]:
     """The shortest and the longest half-life."""
-    both = tuple(half_lives) if isinstance(half_lives, Sequence) else (half_lives, half_lives)
+    given = half_lives.tolist() if isinstance(half_lives, Tensor | np.ndarray) else half_lives
+    both = tuple(given) if isinstance(given, Sequence) else (given, given)
     if len(both) != 2:
         raise ValueError(f"half_lives must be one number or the shortest and the longest, got {both}")
     for half_life in both:

@@ -34,8 +34,8 @@ def decay(elapsed: Any, half_life: Any) -> Tensor:
         - output: broadcast shape, in the dtype of ``elapsed``; float64 for integers and timedeltas. NaN and
           NaT give NaN
 
-    Raises: ValueError for a half-life that is not positive, and for a plain integer that int64 cannot hold.
-        TypeError for another kind, and for numbers of one and timedeltas of the other.
+    Raises: ValueError for a half-life that is not positive, shapes that do not broadcast, and a plain integer
+        that int64 cannot hold. TypeError for another kind, and numbers of one and timedeltas of the other.
 
     >>> decay(torch.tensor([0, 7, 14, -1000]), 7)
     tensor([1.0000, 0.5000, 0.2500, 1.0000], dtype=torch.float64)
@@ -47,7 +47,18 @@ def decay(elapsed: Any, half_life: Any) -> Tensor:
         raise TypeError("elapsed and half_life must both be numbers or both be timedeltas")
     if is_concrete(life) and life.numel():
         check_positive(half_life=float(life.detach().min()))
+    _check_broadcast(passed, life)
     return _weights(passed, life)
+
+
+def _check_broadcast(elapsed: Tensor, half_life: Tensor) -> None:
+    """Both have shapes that broadcast."""
+    sizes = zip(elapsed.shape[::-1], half_life.shape[::-1], strict=False)
+    if any(a != b and 1 not in (a, b) for a, b in sizes):
+        of_elapsed, got = tuple(elapsed.shape), tuple(half_life.shape)
+        raise ValueError(
+            f"half_life must have a shape that broadcasts with that of elapsed, {of_elapsed}, got {got}"
+        )
 
 
 def _read(x: Any, name: str) -> tuple[Tensor, bool]:

@@ -7,8 +7,9 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_int64, check_integer_tensor
+from tabembed._checks import check_int64, check_integer_tensor, check_tensor, is_concrete
 from tabembed.functional.exact_phase import as_positions
+from tabembed.schema import MISSING_TIME
 
 
 def resolve(
@@ -27,7 +28,7 @@ def resolve(
         offset: row number of the first step; a tensor may hold one for each sequence.
         n_batch: number of sequences; 1 when there is no such dimension.
         n_steps: number of steps.
-        device: where row numbers go; positions stay.
+        device: that of the rows, where row numbers go.
         name: public name of ``positions``, for the message.
 
     Shape:
@@ -36,23 +37,41 @@ def resolve(
         - output: ``(n_batch, n_steps)``, or ``(1, n_steps)`` where all share them; int64 or float64
 
     Raises: TypeError for positions in half precision or no numbers, and an offset that is no integer.
-        ValueError for other shapes, and for positions together with an offset.
+        ValueError for other shapes, another device, and for positions together with an offset.
 
     >>> resolve(None, torch.tensor([0, 7]), 2, 3, torch.device("cpu"))
     tensor([[0, 1, 2],
             [7, 8, 9]])
     """
+    _check_offset(offset, n_batch, device)
     if positions is None:
-        return _counted(offset, n_batch, n_steps, device)
+        return _counted(offset, n_steps, device)
     if isinstance(offset, Tensor) or offset != 0:
         raise ValueError(f"offset must be 0 where {name} are given, got {offset}: add it to them")
     check_position_tensor(positions, name)
+    _check_device(positions, name, device)
     rows = positions if positions.ndim == 2 else positions.unsqueeze(0)
     if rows.ndim != 2 or rows.shape[1] != n_steps or rows.shape[0] not in (1, n_batch):
         raise ValueError(
-            f"{name} must have shape ({n_steps},) or ({n_batch}, {n_steps}), got {tuple(positions.shape)}"
+            f"{name} must have shape ({n_steps},) or ({n_batch}, {n_steps}), got {tuple(positions.shape)}: "
+            f"n_sequences is {n_batch}, n_steps {n_steps}"
         )
     return as_positions(rows)
+
+
+def resolve_rows(rows: Tensor, positions: Tensor | None, offset: Tensor | int) -> Tensor:
+    """Positions of the steps of some rows, as ``resolve`` gives them, none of them missing.
+
+    Args:
+        rows: ``(n_sequences, n_heads, n_steps, dim)``.
+        positions: as ``resolve`` takes them.
+        offset: as ``resolve`` takes it.
+
+    Raises: as ``resolve`` and ``check_present``.
+    """
+    found = resolve(positions, offset, rows.shape[0], rows.shape[2], rows.device)
+    check_present(found, "positions")
+    return found
 
 
 def resolve_pair(
@@ -79,8 +98,8 @@ def resolve_pair(
         - positions, k_positions, offset: as ``resolve`` takes them
         - output: ``(n_batch or 1, n_q)`` and ``(n_batch or 1, n_k)``, int64 or float64
 
-    Raises: as ``resolve``. ValueError for more queries than keys that have positions for all. TypeError for
-        integers of one and floats of the other.
+    Raises: as ``resolve`` and ``check_present``. ValueError for more queries than keys that have not both
+        positions. TypeError for integers of one and floats of the other.
 
     >>> resolve_pair(None, None, 4, 1, 1, 3, torch.device("cpu"))
     (tensor([[6]]), tensor([[4, 5, 6]]))
@@ -89,13 +108,16 @@ def resolve_pair(
         queries = resolve(positions, offset, n_batch, n_q, device)
         keys = resolve(k_positions, offset, n_batch, n_k, device, name="k_positions")
         check_same_kind(positions=positions, k_positions=k_positions)
+        check_present(queries, "positions")
+        check_present(keys, "k_positions")
         return queries, keys
     if positions is None and n_q > n_k:
         raise ValueError(f"positions must be given for more queries than keys, got {n_q} and {n_k}")
-    if positions is not None and n_q != n_k and _length(positions) == n_q:
+    if n_q > n_k or (n_q != n_k and positions is not None and _length(positions) == n_q):
         raise ValueError(f"k_positions must be given where {n_q} queries of {n_k} keys have positions")
     given, name = (positions, "positions") if k_positions is None else (k_positions, "k_positions")
     keys = resolve(given, offset, n_batch, n_k, device, name=name)
+    check_present(keys, name)
     return keys if n_q == n_k else keys[:, n_k - n_q :], keys
 
 
@@ -109,11 +131,30 @@ def check_position_tensor(positions: Tensor, name: str) -> None:
     Raises: TypeError with the kind found.
     """
     if not isinstance(positions, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(positions).__name__}")
+        kind = type(positions).__name__
+        raise TypeError(f"{name} must be a tensor, got {kind}: torch.tensor{_made_of(positions, name)}")
     dtype = positions.dtype
     narrow = dtype.is_floating_point and dtype.itemsize < 4
     if narrow or dtype.is_complex or dtype in (torch.bool, torch.uint64):
         raise TypeError(f"{name} must be integers up to int64, float32 or float64, got {dtype}")
+
+
+def check_present(positions: Tensor, name: str) -> None:
+    """Positions are numbers, none missing, as far as that can be seen at no cost.
+
+    Args:
+        positions: int64 or float64, as ``resolve`` gives them.
+        name: their public name.
+
+    Raises: ValueError with the first that is not finite, or a missing instant.
+    """
+    if not is_concrete(positions):
+        return
+    whole = not positions.is_floating_point()
+    lost = positions == MISSING_TIME if whole else ~positions.isfinite()
+    if lost.any():
+        rule, got = "not be missing" if whole else "be finite", positions[lost][0].item()
+        raise ValueError(f"{name} must {rule}, got {got}: drop such rows, or mask them in attention")
 
 
 def check_same_kind(**positions: Tensor) -> None:
@@ -141,21 +182,45 @@ def check_floats(x: Tensor, name: str) -> None:
 
     Raises: TypeError with the kind found.
     """
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+    check_tensor(x, name)
     if not x.is_floating_point():
         raise TypeError(f"{name} must be floats, got {x.dtype}")
 
 
-def _counted(offset: Tensor | int, n_batch: int, n_steps: int, device: torch.device) -> Tensor:
-    """Row numbers from an offset on."""
+def _made_of(column: object, name: str) -> str:
+    """How to go on after ``torch.tensor``: datetimes are no numbers until they are counted."""
+    if str(getattr(column, "dtype", "")).startswith("datetime64"):
+        is_series = hasattr(column, "dt")
+        counted = (
+            ".dt.as_unit('ns').astype('int64')" if is_series else ".astype('datetime64[ns]').astype('int64')"
+        )
+    else:
+        counted = ""
+    numbers = counted + ".to_numpy()" if hasattr(column, "to_numpy") else counted
+    return f"({name}{numbers}) makes one"
+
+
+def _check_device(x: Tensor, name: str, device: torch.device) -> None:
+    """What says where rows stand is on their device: elsewhere an operator would read memory of nobody."""
+    if x.device != device:
+        raise ValueError(f"{name} must be on {device}, as the rows are, got {x.device}")
+
+
+def _check_offset(offset: Tensor | int, n_batch: int, device: torch.device) -> None:
+    """An offset is an integer, or a tensor of one or one for each sequence."""
     if isinstance(offset, Tensor):
         check_integer_tensor(offset, "offset")
+        _check_device(offset, "offset", device)
         if offset.ndim > 1 or offset.numel() not in (1, n_batch):
             raise ValueError(f"offset must have shape () or ({n_batch},), got {tuple(offset.shape)}")
-        return offset.long().reshape(-1, 1) + torch.arange(n_steps, device=device)
-    if isinstance(offset, bool) or not isinstance(offset, Integral):
+    elif isinstance(offset, bool) or not isinstance(offset, Integral):
         raise TypeError(f"offset must be an integer or a tensor of integers, got {offset!r}")
+
+
+def _counted(offset: Tensor | int, n_steps: int, device: torch.device) -> Tensor:
+    """Row numbers from an offset on."""
+    if isinstance(offset, Tensor):
+        return offset.long().reshape(-1, 1) + torch.arange(n_steps, device=device)
     end = offset + n_steps
     check_int64(**{"offset": offset, "offset + n_steps": end})
     return torch.arange(offset, end, device=device).unsqueeze(0)

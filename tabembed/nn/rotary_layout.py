@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_choice, check_integer
+from tabembed._checks import check_choice, check_integer, check_tensor
 from tabembed.functional.rotary import LAYOUTS
 
 
@@ -20,7 +20,7 @@ def rotary_width(dim: int, rotary_dim: int | None) -> int:
         raise ValueError(f"{name} must be even, got {width}")
     if width > dim:
         raise ValueError(f"rotary_dim must be at most dim, {dim}, got {width}")
-    return width
+    return int(width)
 
 
 def convert_layout(weight: Tensor, n_heads: int, *, to: str, rotary_dim: int | None = None) -> Tensor:
@@ -39,12 +39,13 @@ def convert_layout(weight: Tensor, n_heads: int, *, to: str, rotary_dim: int | N
         - weight: ``(n_heads · dim, in_features)``, or ``(n_heads · dim,)`` for a bias
         - output: the same, rows in another order
 
-    Raises: ValueError for an unknown layout, a width that is odd or above ``dim``, and rows that are not the
-        same number for every head.
+    Raises: TypeError for what is no tensor. ValueError for an unknown layout, a width that is odd or above
+        ``dim``, and rows that are not the same number for every head.
 
     >>> convert_layout(torch.arange(6), 1, to="interleaved", rotary_dim=4).tolist()
     [0, 2, 1, 3, 4, 5]
     """
+    check_tensor(weight, "weight")
     check_choice(LAYOUTS, to=to)
     check_integer(n_heads=n_heads)
     if weight.ndim == 0 or weight.shape[0] % n_heads:

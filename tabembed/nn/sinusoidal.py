@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -9,32 +12,36 @@ from tabembed._checks import check_bool, check_integer, check_scale
 from tabembed.functional.sinusoid import falling
 from tabembed.kernels import sinusoid
 from tabembed.nn.dropout import Dropout
-from tabembed.nn.heads import as_heads
-from tabembed.nn.ladder import FixedLadder
-from tabembed.nn.positions import resolve
+from tabembed.nn.heads import as_heads, held_for
+from tabembed.nn.ladder import FixedLadder, as_frequencies
+from tabembed.nn.positions import resolve_rows
 
 
 class SinusoidalEmbedding(nn.Module):
     """Add sines and cosines of a row's position to it: ``dropout(x + scale · PE(position))``.
 
     ``PE(t)[2i]`` is ``sin(t · base^(−2i / dim))``, ``PE(t)[2i + 1]`` its cosine. Positions are row numbers or
-    real time in any unit: phases of integers and float64 numbers are exact, whatever their size. Nothing is
-    stored and no length is a limit. (The embedding of a diffusion timestep is ``TimestepEmbedding``.)
+    real time in any unit: phases of integers and float64 numbers are exact, whatever their size. Float32 is
+    taken as it is: seconds since 1970 are rounded to 128 s in it already. Nothing is stored and no length is
+    a limit. (The embedding of a diffusion timestep is ``TimestepEmbedding``.)
 
     Args:
         dim: width of a row; an odd one lacks the last cosine.
         base: what the slowest period grows towards, in units of 2π.
+        frequencies: radians per unit of position, one for each sine (``(dim + 1) // 2``), instead of those
+            that follow from ``base``; ``frequencies_from_periods`` lays them from the time scale of the data.
         dropout: share of elements dropped while training.
         learned_scale: learn one factor of all codes, 1 at first.
 
     Shape:
         - x: ``(*, n_steps, dim)``; the first of the other dimensions are the sequences
-        - positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, integers, float32 or float64
+        - positions: ``(n_steps,)`` or ``(n_sequences, n_steps)``, integers, float32 or float64; none missing
         - offset: a row number, or one for each sequence, ``(n_sequences,)``
         - output: shape and dtype of x; the same inside autocast
 
-    Raises: ValueError for rows of another width, positions of another shape or together with an offset.
-        TypeError for positions in half precision, and an x that is not floats.
+    Raises: ValueError for rows of another width, tensors on two devices, and positions of another shape,
+        together with an offset, or (on the CPU) missing or not finite. TypeError for positions in half
+        precision, and an x that is not floats.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, 3.5.
 
@@ -45,14 +52,21 @@ class SinusoidalEmbedding(nn.Module):
     """
 
     def __init__(
-        self, dim: int, *, base: float = 10_000.0, dropout: float = 0.0, learned_scale: bool = False
+        self,
+        dim: int,
+        *,
+        base: float = 10_000.0,
+        frequencies: Sequence[float] | np.ndarray | Tensor | None = None,
+        dropout: float = 0.0,
+        learned_scale: bool = False,
     ) -> None:
         check_integer(dim=dim)
         check_scale(base=base)
         check_bool(learned_scale=learned_scale)
         super().__init__()
-        self.dim, self.base = dim, float(base)
-        self.waves = StillWaves(falling(dim, self.base))
+        self.dim = int(dim)
+        ladder = falling(self.dim, float(base)) if frequencies is None else frequencies
+        self.waves = StillWaves(as_frequencies(ladder, (self.dim + 1) // 2))
         self.scale = nn.Parameter(torch.empty(())) if learned_scale else None
         self.dropout = Dropout(dropout)
         self.reset_parameters()
@@ -72,16 +86,17 @@ class SinusoidalEmbedding(nn.Module):
             offset: row number of the first step.
         """
         heads = as_heads(x, self.dim)
-        places = resolve(positions, offset, heads.shape[0], heads.shape[2], x.device)
+        places = resolve_rows(heads, positions, offset)
         shared = places.shape[0] != heads.shape[0]
         rows = heads.flatten(0, 1).unsqueeze(0) if shared else heads
         waves, scale = self.waves, self.waves.one if self.scale is None else self.scale
-        coded = sinusoid(rows, places, waves.turns, waves.phases, scale, "interleaved")
+        turns, phases, scale = (held_for(x, self, t) for t in (waves.turns, waves.phases, scale))
+        coded = sinusoid(rows, places, turns, phases, scale, "interleaved")
         return self.dropout(coded.reshape(x.shape))
 
     def extra_repr(self) -> str:
         """Arguments."""
-        return f"{self.dim}, base={self.base:g}, learned_scale={self.scale is not None}"
+        return f"{self.dim}, learned_scale={self.scale is not None}"
 
 
 class StillWaves(FixedLadder):
@@ -100,12 +115,8 @@ class StillWaves(FixedLadder):
     phases: Tensor
     one: Tensor
 
-    def __init__(self, frequencies: list[float]) -> None:
-        super().__init__(frequencies)
-        self.register_buffer("phases", self.turns.new_zeros(len(frequencies)), persistent=False)
-        self.register_buffer("one", self.turns.new_ones(()), persistent=False)
-
-    def reset_parameters(self) -> None:
-        """Write the numbers over whatever stands in memory."""
-        super().reset_parameters()
-        self.phases, self.one = torch.zeros_like(self.turns[0]), self.turns.new_ones(())
+    @torch.inference_mode(False)
+    def _made(self, device: torch.device) -> dict[str, Tensor]:
+        made = super()._made(device)
+        turns = made["turns"]
+        return {**made, "phases": torch.zeros_like(turns[0]), "one": turns.new_ones(())}

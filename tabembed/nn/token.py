@@ -6,8 +6,9 @@ import math
 
 from torch import Tensor
 
-from tabembed._checks import check_integer
-from tabembed.nn.entity import EntityEmbedding
+from tabembed._checks import check_integer, check_tensor
+from tabembed.nn.entity import EntityEmbedding, check_padding
+from tabembed.nn.heads import held_for
 
 
 class TokenEmbedding(EntityEmbedding):
@@ -25,6 +26,7 @@ class TokenEmbedding(EntityEmbedding):
         - output: ``(*, dim)``, in the dtype of the weight
 
     Raises: as ``EntityEmbedding``: ValueError for an id out of range on the CPU; elsewhere it gives zeros.
+        ValueError for ids on another device.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.4.
 
@@ -43,8 +45,12 @@ class TokenEmbedding(EntityEmbedding):
         seed: int | None = None,
     ) -> None:
         check_integer(num_tokens=num_tokens, dim=dim)
-        super().__init__(num_tokens, dim, padding_idx=padding_idx, init_std=init_std, seed=seed)
+        check_padding(padding_idx, num_tokens)
+        padding_idx = None if padding_idx is None else int(padding_idx)
+        super().__init__(int(num_tokens), int(dim), padding_idx=padding_idx, init_std=init_std, seed=seed)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of the tokens."""
+        check_tensor(ids, "ids")
+        held_for(ids, self, self.weight)
         return super().forward(ids) * math.sqrt(self.embed_dim)

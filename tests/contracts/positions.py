@@ -31,7 +31,7 @@ class Drawn(nn.Module):
             for parameter in self.parameters():
                 factor = torch.empty_like(parameter, dtype=torch.float32)
                 normal_(factor, 0.3, generator)
-                parameter.copy_(parameter.float() * factor.exp())
+                parameter.copy_(torch.where(parameter == 0, factor, parameter.float() * factor.exp()))
 
 
 class RotaryEmbedding(Drawn, modules.RotaryEmbedding):
@@ -118,7 +118,7 @@ def expect_rotary(frequencies: list[float] | None, layout: str) -> Any:
     """The loop with fixed frequencies, or with those learned."""
 
     def expected(m: Any, inputs: tuple[Any, ...]) -> Tensor:
-        f = the_parameter(m) if frequencies is None else frequencies
+        f = m.frequencies.tolist() if frequencies is None else frequencies
 
         def row(q: Any, k: Any, positions: Any, k_positions: Any = None) -> list[float]:
             return rotated(q, positions, f, layout) + rotated(k, k_positions or positions, f, layout)
@@ -162,15 +162,22 @@ def expect_alibi(m: Any, inputs: tuple[Any, ...]) -> Tensor:
     return by_row(row, inputs[0].shape[:-3], *inputs)
 
 
-def expect_sinusoidal(m: Any, inputs: tuple[Any, ...]) -> Tensor:
-    scale = [p.item() for p in m.parameters()] or [1.0]
+def expect_sinusoidal(base: float = 10_000.0) -> Any:
+    """The loop with the learned scale."""
 
-    def row(x: Any, positions: Any = None) -> list[list[float]]:
-        places = range(len(x)) if positions is None else positions
-        codes = [reference.sinusoidal(p, m.dim, m.base) for p in places]
-        return [[e + scale[0] * c for e, c in zip(a, b, strict=True)] for a, b in zip(x, codes, strict=True)]
+    def expected(m: Any, inputs: tuple[Any, ...]) -> Tensor:
+        scale = [p.item() for p in m.parameters()] or [1.0]
 
-    return by_row(row, inputs[0].shape[:-2], *inputs)
+        def row(x: Any, positions: Any = None) -> list[list[float]]:
+            places = range(len(x)) if positions is None else positions
+            codes = [reference.sinusoidal(p, m.dim, base) for p in places]
+            return [
+                [e + scale[0] * c for e, c in zip(a, b, strict=True)] for a, b in zip(x, codes, strict=True)
+            ]
+
+        return by_row(row, inputs[0].shape[:-2], *inputs)
+
+    return expected
 
 
 def expect_learned(m: Any, inputs: tuple[Any, ...]) -> Tensor:
@@ -310,7 +317,7 @@ CASES = [
         "SinusoidalEmbedding",
         lambda seed: SinusoidalEmbedding(6, base=100.0, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 6),),
-        expect_sinusoidal,
+        expect_sinusoidal(100.0),
         follows=1,
         leading=BATCHES,
     ),
@@ -318,7 +325,7 @@ CASES = [
         "SinusoidalEmbedding-odd",
         lambda seed: SinusoidalEmbedding(5, learned_scale=True, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 5), some_places(leading, below=250)),
-        expect_sinusoidal,
+        expect_sinusoidal(),
         follows=1,
         leading=BATCHES,
     ),
@@ -326,7 +333,7 @@ CASES = [
         "SinusoidalEmbedding-seconds",
         lambda seed: SinusoidalEmbedding(4, seed=seed),
         lambda leading: (some_rows(leading, STEPS, 4), some_seconds(leading) - 1.3e9),
-        expect_sinusoidal,
+        expect_sinusoidal(),
         follows=1,
         leading=BATCHES,
     ),

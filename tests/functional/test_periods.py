@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from tabembed.functional.periods import frequencies_from_periods
@@ -26,3 +27,10 @@ def test_bad_arguments_are_refused():
         frequencies_from_periods(1, 1e31, 3)
     with pytest.raises(ValueError, match="^n must be at least 1, got 0$"):
         frequencies_from_periods(1, 2, 0)
+
+
+def test_numpys_numbers_are_pythons():
+    assert frequencies_from_periods(np.float32(1), np.int8(2), np.int64(3)) == frequencies_from_periods(
+        1, 2, 3
+    )
+    assert {type(f) for f in frequencies_from_periods(np.float32(1), np.float32(2), 3)} == {float}

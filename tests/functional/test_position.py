@@ -58,3 +58,9 @@ def test_row_positions_count_the_real_rows():
 def test_row_positions_take_a_bool_mask():
     with pytest.raises(TypeError, match=r"^mask must be bool, got torch.int64$"):
         row_positions(torch.tensor([1, 0]))
+
+
+def test_a_mask_is_a_tensor():
+    for mask in ([True, False], None):
+        with pytest.raises(TypeError, match=f"^mask must be a tensor, got {type(mask).__name__}$"):
+            row_positions(mask)

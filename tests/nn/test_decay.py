@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 
+import numpy as np
 import pytest
 import reference
 import torch
@@ -59,7 +60,10 @@ def test_products_fade_with_what_lies_between(layout):
 def test_one_half_life_for_all_and_one_pair():
     assert RelativeDecay(4, half_lives=7).half_lives.tolist() == pytest.approx([7.0] * 4)
     assert RelativeDecay(2, half_lives=(3, 50)).half_lives.tolist() == pytest.approx([3.0, 3.0])
-    assert RelativeDecay(4, half_lives=[3, 50]).half_lives.tolist() == pytest.approx([3.0, 50.0] * 2)
+    for both in ([3, 50], np.array([3, 50]), torch.tensor([3, 50]), [np.float32(3), 50]):
+        assert RelativeDecay(4, half_lives=both).half_lives.tolist() == pytest.approx([3.0, 50.0] * 2)
+    for one in (np.float32(7), np.array(7.0), torch.tensor(7)):
+        assert RelativeDecay(np.int64(4), half_lives=one).half_lives.tolist() == pytest.approx([7.0] * 4)
 
 
 @pytest.mark.parametrize("learnable", [False, True])
@@ -123,12 +127,12 @@ def test_learned_half_lives_stay_positive_and_are_reset():
     assert_close(module.log_half_lives.data, torch.tensor([0.0, math.log(16)]))
     with torch.no_grad():
         module.log_half_lives.copy_(torch.tensor([-3.0, -5.0]))
-        rotary.frequencies.fill_(7.0)
+        rotary.log_ratios.fill_(7.0)
     assert_close(module.half_lives[:2], 2 * torch.tensor([-3.0, -5.0], dtype=torch.float64).exp())
     assert module.largest_rate() == pytest.approx(math.log(2) / 2 * math.exp(5))
     module.reset_parameters()
     assert module.half_lives.tolist() == pytest.approx([2.0, 32.0] * 2)
-    assert_close(rotary.frequencies.data, torch.tensor([1.0, 0.01]))
+    assert rotary.frequencies.tolist() == [1.0, 0.01]
     assert module.largest_rate() == RelativeDecay(4, half_lives=(2.0, 32.0)).largest_rate() == math.log(2) / 2
 
 
@@ -231,3 +235,37 @@ def test_bad_kinds_and_origins_are_refused():
         module(x, x, origin="now")
     with pytest.raises(ValueError, match=r"^origin must have shape \(\) or \(2,\), got \(3,\)$"):
         module(x, x, origin=torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(TypeError, match=r"^k must be torch.float32, as q is, got torch.float16$"):
+        module(x, x.half())
+    with pytest.raises(ValueError, match="^positions must be finite, got nan: "):
+        module(x, x, positions=torch.full((5,), math.nan))
+
+
+def test_what_stands_on_another_device_is_refused():
+    x = drawn(2, 3, 5, 4)
+    with torch.device("meta"):
+        module = RelativeDecay(4, half_lives=7, learnable=True)
+    with pytest.raises(ValueError, match="^RelativeDecay must be materialised, got parameters on meta: "):
+        module(x, x)
+    with torch.device("meta"):
+        rotary = RotaryEmbedding(4, learnable=True)
+    with pytest.raises(ValueError, match="^RelativeDecay must be materialised, got parameters on meta: "):
+        RelativeDecay(4, half_lives=7, rotary=rotary)(x, x)
+    assert module(x.to("meta"), x.to("meta"))[0].is_meta
+
+
+def test_made_in_inference_mode_and_trained():
+    with torch.inference_mode():
+        module = RelativeDecay(4, half_lives=7, rotary=RotaryEmbedding(4)).float()
+    x = drawn(2, 3, 4).requires_grad_()
+    q, k = module(x, x)
+    (q @ k.mT).tril().sum().backward()
+    assert x.grad.abs().min() > 0
+
+
+def test_the_representation_shows_half_lives_and_periods():
+    module = RelativeDecay(
+        4, half_lives=(3, 50), rotary=RotaryEmbedding(4, frequencies=[math.tau, 1e-3 * math.tau])
+    )
+    assert "4, half_lives=(3, 50), learnable=False" in repr(module)
+    assert "2 periods, 1 to 1000" in repr(module)

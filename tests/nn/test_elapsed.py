@@ -156,3 +156,12 @@ def test_compiles_and_vmaps():
     compiled = torch.compile(decay, fullgraph=True, backend="aot_eager")
     assert_close(compiled(x, 2.0), decay(x, 2.0), rtol=0, atol=0)
     assert_close(torch.func.vmap(lambda row: decay(row, 2.0))(x), decay(x, 2.0), rtol=0, atol=0)
+
+
+def test_shapes_that_do_not_fit_are_named():
+    message = r"^half_life must have a shape that broadcasts with that of elapsed, \(3,\), got \(2,\)$"
+    with pytest.raises(ValueError, match=message):
+        decay(torch.ones(3), torch.ones(2))
+    with pytest.raises(ValueError, match=r"with that of elapsed, \(2, 3\), got \(4, 1, 3, 1\)$"):
+        decay(torch.ones(2, 3), torch.ones(4, 1, 3, 1))
+    assert decay(torch.ones(2, 1), torch.ones(3)).shape == (2, 3)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from tabembed.nn.heads import as_heads, as_pair, shaped_as
+from tabembed.nn.heads import as_heads, as_pair, held_for, shaped_as
 
 X = torch.arange(2.0 * 3 * 4 * 5 * 6).view(2, 3, 4, 5, 6)
 
@@ -61,3 +63,33 @@ def test_what_is_no_row_is_refused():
             ValueError, match=f"^seq_dim must be a dimension of x before .*, got {seq_dim} of"
         ):
             as_heads(X, 6, seq_dim=seq_dim)
+
+
+@pytest.mark.parametrize("seq_dim", [1.0, "a", None, True], ids=str)
+def test_the_dimension_of_the_steps_is_an_integer(seq_dim):
+    with pytest.raises(TypeError, match=f"^seq_dim must be an integer, got {seq_dim!r}$"):
+        as_heads(X, 6, seq_dim=seq_dim)
+
+
+def test_the_dimension_of_the_steps_may_be_numpys():
+    assert as_heads(X, 6, seq_dim=np.int8(1)).shape == as_heads(X, 6, seq_dim=1).shape
+
+
+def test_keys_are_where_the_queries_are():
+    with pytest.raises(ValueError, match="^k must be on cpu, as q is, got meta$"):
+        as_pair(X[0], X[0].to("meta"), 6, -2)
+    with pytest.raises(ValueError, match="^k must be on meta, as q is, got cpu$"):
+        as_pair(X[0].to("meta"), X[0], 6, -2)
+
+
+def test_what_a_module_holds_is_where_the_rows_are():
+    layer = nn.Linear(2, 2, device="meta")
+    message = (
+        "^Linear must be materialised, got parameters on meta: call to_empty, then load_state_dict or "
+        "reset_parameters$"
+    )
+    with pytest.raises(ValueError, match=message):
+        held_for(X, layer, layer.weight)
+    assert held_for(X.to("meta"), layer, layer.weight) is layer.weight
+    assert held_for(X.to("meta"), layer, X).is_meta
+    assert held_for(X, layer, X) is X

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torchembed
@@ -119,9 +120,29 @@ def test_bad_arguments_are_refused():
     for dtype in (torch.float16, torch.float32, torch.float64, torch.bool):
         with pytest.raises(TypeError, match=rf"^positions must be integers, got {dtype}$"):
             module(torch.zeros(2, 4), positions=torch.zeros(2, dtype=dtype))
-    with pytest.raises(TypeError, match="^positions must be a tensor, got list$"):
+    with pytest.raises(
+        TypeError, match=r"^positions must be a tensor, got list: torch.tensor\(positions\) makes one$"
+    ):
         module(torch.zeros(2, 4), positions=[0, 1])
     with pytest.raises(ValueError, match=r"^x must have shape \(\*, n_steps, 4\), got \(4,\)$"):
         module(torch.zeros(4))
     with pytest.raises(ValueError, match="^offset must be 0 where positions are given, got 1"):
         module(torch.zeros(2, 4), positions=torch.arange(2), offset=1)
+    with torch.device("meta"):
+        module = LearnedPositionalEmbedding(6, 4)
+    message = "^LearnedPositionalEmbedding must be materialised, got parameters on meta: "
+    with pytest.raises(ValueError, match=message):
+        module(torch.zeros(2, 4))
+    assert module(torch.zeros(2, 4, device="meta")).is_meta
+
+
+def test_numpys_integers_are_pythons():
+    module = LearnedPositionalEmbedding(np.int64(6), np.int8(4), padding_idx=np.int8(1))
+    assert module.extra_repr() == "6, 4, padding_idx=1"
+
+
+def test_padding_at_0_leaves_the_first_row_to_learn():
+    module, mask = LearnedPositionalEmbedding(6, 4, padding_idx=0), torch.tensor([False, True, True])
+    places = torch.where(mask, row_positions(mask) + 1, 0)
+    module(torch.zeros(3, 4), positions=places).sum().backward()
+    assert module.weight.grad.sum(1).tolist() == [0.0, 4.0, 4.0, 0.0, 0.0, 0.0]

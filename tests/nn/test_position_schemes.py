@@ -512,14 +512,14 @@ def test_relative_decay_at_unix_nanoseconds(shift, turning):
 def test_rotary_gradients_are_the_opposite_rotation(layout):
     """Of q, k, the positions and the frequencies, from all heads."""
     module = RotaryEmbedding(DIM, layout=layout, learnable=True)
-    (frequencies,) = module.parameters()
+    (log_ratios,) = module.parameters()
     q, k = (rows(1, n, 3, DIM, seed=n).requires_grad_() for n in (3, 1))
     gq, gk = rows(1, 3, 3, DIM, seed=5), rows(1, 1, 3, DIM, seed=6)
     times = torch.tensor([0.5, 3.0, 40.25], dtype=torch.float64, requires_grad=True)
     out = module(q, k, positions=times)
-    got = torch.autograd.grad(out, (q, k, times, frequencies), (gq, gk))
+    got = torch.autograd.grad(out, (q, k, times, log_ratios), (gq, gk))
     heads, grads = torch.cat((q, k), 1).detach()[0], torch.cat((gq, gk), 1)[0]
-    ladder = frequencies.tolist()
+    ladder = module.frequencies.tolist()
     reached = [
         reference.rotary_gradients(heads[:, i].tolist(), grads[:, i].tolist(), t, ladder, layout)
         for i, t in enumerate(times.tolist())
@@ -528,5 +528,5 @@ def test_rotary_gradients_are_the_opposite_rotation(layout):
     close = {"rtol": 1e-5, "atol": 1e-5}
     assert_close(torch.cat(got[:2], 1)[0].double(), of_rows, **close)
     assert_close(got[2].double(), torch.tensor([r[1] for r in reached], dtype=torch.float64), **close)
-    summed = torch.tensor([r[2] for r in reached], dtype=torch.float64).sum(0)
+    summed = torch.tensor([r[2] for r in reached], dtype=torch.float64).sum(0) * torch.tensor(ladder)
     assert_close(got[3].double(), summed, rtol=1e-5, atol=1e-4)

@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.testing import assert_close
 
-from tabembed.nn.positions import check_floats, check_row_numbers, check_same_kind, resolve, resolve_pair
+from tabembed.nn.positions import (
+    check_floats,
+    check_present,
+    check_row_numbers,
+    check_same_kind,
+    resolve,
+    resolve_pair,
+    resolve_rows,
+)
+from tabembed.schema import MISSING_TIME
 
 CPU = torch.device("cpu")
 FIVE = torch.arange(10, 15)
@@ -62,10 +74,33 @@ def test_kinds_that_lose_something_are_refused(dtype):
 
 
 def test_what_is_no_tensor_is_refused():
-    with pytest.raises(TypeError, match="^positions must be a tensor, got list$"):
+    message = r"^positions must be a tensor, got list: torch.tensor\(positions\) makes one$"
+    with pytest.raises(TypeError, match=message):
         resolve([1, 2], 0, 1, 2, CPU)
-    with pytest.raises(TypeError, match="^positions must be a tensor, got list$"):
+    with pytest.raises(TypeError, match=message):
         resolve_pair([1, 2], None, 0, 1, 1, 2, CPU)
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_the_message_about_a_column_says_what_to_write(unit, zone):
+    times = pd.Series(pd.date_range("2020-01-01", periods=2, tz=zone).as_unit(unit))
+    with pytest.raises(TypeError, match=r"^positions must be a tensor, got Series: torch.tensor\(") as caught:
+        resolve(times, 0, 1, 2, CPU)
+    said = str(caught.value).split(": ", 1)[1].removesuffix(" makes one")
+    assert eval(said, {"torch": torch, "positions": times}).tolist() == [t.value for t in times]
+    with pytest.raises(
+        TypeError,
+        match=r"^positions must be a tensor, got Series: torch.tensor\(positions.to_numpy\(\)\) makes one$",
+    ):
+        resolve(pd.Series([1, 2]), 0, 1, 2, CPU)
+    column = times.dt.tz_localize(None).to_numpy()
+    with pytest.raises(
+        TypeError, match=r"^positions must be a tensor, got ndarray: torch.tensor\("
+    ) as caught:
+        resolve(column, 0, 1, 2, CPU)
+    said = str(caught.value).split(": ", 1)[1].removesuffix(" makes one")
+    assert eval(said, {"torch": torch, "positions": column}).dtype == torch.int64
 
 
 @pytest.mark.parametrize("offset", [3, torch.tensor([0])], ids=["number", "tensor"])
@@ -74,10 +109,11 @@ def test_positions_and_an_offset_are_refused(offset):
         resolve(FIVE, offset, 1, 5, CPU)
 
 
-@pytest.mark.parametrize("offset", [1.0, True, "0", None])
-def test_an_offset_is_an_integer(offset):
+@pytest.mark.parametrize("offset", [1.0, True, "0", None, np.array([1, 2])], ids=str)
+@pytest.mark.parametrize("positions", [None, FIVE], ids=["counted", "given"])
+def test_an_offset_is_an_integer(offset, positions):
     with pytest.raises(TypeError, match="^offset must be an integer or a tensor of integers, got "):
-        resolve(None, offset, 1, 5, CPU)
+        resolve(positions, offset, 1, 5, CPU)
 
 
 def test_an_offset_tensor_is_checked():
@@ -117,12 +153,14 @@ def test_more_queries_than_keys_need_positions():
     for n_keys in (2, 7):
         with pytest.raises(ValueError, match=rf"^k_positions must be given where 5 queries of {n_keys} keys"):
             pair(FIVE, None, 0, 1, 5, n_keys)
+    with pytest.raises(ValueError, match=r"^k_positions must be given where 4 queries of 2 keys have positi"):
+        pair(FIVE[:2], None, 0, 1, 4, 2)
 
 
 def test_the_pair_names_the_argument():
-    with pytest.raises(ValueError, match=r"^k_positions must have shape \(4,\) or \(1, 4\), got \(5,\)$"):
+    with pytest.raises(ValueError, match=r"^k_positions must have shape \(4,\) or \(1, 4\), got \(5,\)"):
         pair(FIVE, FIVE, 0, 1, 5, 4)
-    with pytest.raises(ValueError, match=r"^positions must have shape \(4,\) or \(1, 4\), got \(5,\)$"):
+    with pytest.raises(ValueError, match=r"^positions must have shape \(4,\) or \(1, 4\), got \(5,\)"):
         pair(FIVE, None, 0, 1, 3, 4)
     with pytest.raises(ValueError, match="^offset must be 0 where k_positions are given, got 2"):
         pair(None, FIVE, 2, 1, 3, 5)
@@ -155,3 +193,47 @@ def test_encoded_tensors_are_floats():
         check_floats(FIVE, "x")
     with pytest.raises(TypeError, match=r"^x must be a tensor, got list$"):
         check_floats([1.0], "x")
+
+
+def test_the_message_about_a_shape_says_what_the_rows_are():
+    message = r"^positions must have shape \(4,\) or \(5, 4\), got \(5, 12\): n_sequences is 5, n_steps 4$"
+    with pytest.raises(ValueError, match=message):
+        resolve(torch.zeros(5, 12), 0, 5, 4, CPU)
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_time_that_is_none_is_refused(lost, dtype):
+    times, rows = torch.tensor([[1.0, 2.0], [3.0, lost]], dtype=dtype), torch.zeros(2, 1, 2, 4)
+    with pytest.raises(ValueError, match=f"^positions must be finite, got {lost}: "):
+        resolve_rows(rows, times, 0)
+    with pytest.raises(ValueError, match=f"^k_positions must be finite, got {lost}: "):
+        resolve_pair(torch.zeros(2), times, 0, 2, 2, 2, CPU)
+    with pytest.raises(ValueError, match=f"^positions must be finite, got {lost}: "):
+        resolve_pair(times, torch.zeros(2), 0, 2, 2, 2, CPU)
+    assert not resolve(times, 0, 2, 2, CPU).isfinite().all()  # attention masks padding first
+    assert torch.func.vmap(lambda t: resolve_rows(rows[:1], t, 0))(times).shape == (2, 1, 2)
+
+
+def test_a_missing_instant_is_refused():
+    times = torch.tensor([5, MISSING_TIME])
+    message = (
+        f"^positions must not be missing, got {MISSING_TIME}: drop such rows, or mask them in attention$"
+    )
+    with pytest.raises(ValueError, match=message):
+        resolve_rows(torch.zeros(1, 1, 2, 4), times, 0)
+    with pytest.raises(ValueError, match=message):
+        check_present(times, "positions")
+    check_present(times[:0], "positions")
+    check_present(times + 1, "positions")
+
+
+def test_positions_are_where_the_rows_are():
+    elsewhere = torch.arange(2, device="meta")
+    with pytest.raises(ValueError, match="^positions must be on cpu, as the rows are, got meta$"):
+        resolve(elsewhere, 0, 1, 2, CPU)
+    with pytest.raises(ValueError, match="^k_positions must be on cpu, as the rows are, got meta$"):
+        resolve_pair(torch.arange(2), elsewhere, 0, 1, 2, 2, CPU)
+    with pytest.raises(ValueError, match="^offset must be on cpu, as the rows are, got meta$"):
+        resolve(None, elsewhere[:1], 1, 2, CPU)
+    assert resolve(elsewhere, 0, 1, 2, torch.device("meta")).is_meta

@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 
+import numpy as np
 import pytest
 import reference
 import torch
@@ -200,7 +201,7 @@ def test_no_memory_of_longer_calls_nor_of_inference():
         (q * k).sin().sum().backward()
         one.x_grad = x.grad
     assert_close(module.x_grad, fresh.x_grad, rtol=0, atol=0)
-    assert_close(module.frequencies.grad, fresh.frequencies.grad, rtol=0, atol=0)
+    assert_close(module.log_ratios.grad, fresh.log_ratios.grad, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -306,10 +307,10 @@ def test_what_is_done_to_a_module_does_not_reach_its_frequencies(learnable, chan
     module, x = RotaryEmbedding(8, learnable=learnable), drawn(1, 1, 5, 8)
     before = module.rotate(x, offset=100_000)
     other = changed(module)
-    if learnable and not torch.equal(other.frequencies, RotaryEmbedding(8).frequencies.float()):
+    if learnable and not torch.equal(other.frequencies, RotaryEmbedding(8).frequencies):
         other.reset_parameters()  # memory that to_empty allocated
     assert_close(other.rotate(x, offset=100_000), before, rtol=0, atol=0)
-    assert list(module.state_dict()) == (["learned_frequencies"] if learnable else [])
+    assert list(module.state_dict()) == (["log_ratios"] if learnable else [])
 
 
 @pytest.mark.parametrize("learnable", [False, True])
@@ -329,9 +330,11 @@ def test_frequencies_are_radians_per_unit():
     given = [0.5, 0.0, -3e-9]
     for f in (given, torch.tensor(given, dtype=torch.float64)):
         assert RotaryEmbedding(6, frequencies=f).frequencies.tolist() == given
-    learned = RotaryEmbedding(6, frequencies=given, learnable=True).frequencies
-    assert isinstance(learned, torch.nn.Parameter)
-    assert_close(learned.data, torch.tensor(given))
+    assert RotaryEmbedding(6, frequencies=given, learnable=True).frequencies.tolist() == given
+    for learnable in (False, True):
+        module = RotaryEmbedding(6, frequencies=given, learnable=learnable)
+        module.frequencies.detach().fill_(7)  # a copy
+        assert module.frequencies.tolist() == given
 
 
 @pytest.mark.parametrize("learnable", [False, True])
@@ -346,10 +349,48 @@ def test_frequencies_are_not_assigned(learnable):
 def test_learned_frequencies_are_used_and_reset():
     module, x = RotaryEmbedding(4, learnable=True), drawn(1, 3, 4)
     with torch.no_grad():
-        module.frequencies.copy_(torch.tensor([0.3, -0.7]))
-    assert_close(module.rotate(x), RotaryEmbedding(4, frequencies=module.frequencies.tolist()).rotate(x))
+        module.log_ratios.copy_(torch.tensor([0.3, -0.7]))
+    expected = torch.tensor([1.0, 0.01], dtype=torch.float64) * module.log_ratios.detach().double().exp()
+    assert_close(module.frequencies, expected, rtol=0, atol=0)
+    assert_close(module.rotate(x), RotaryEmbedding(4, frequencies=expected).rotate(x), rtol=0, atol=0)
     module.reset_parameters()
-    assert_close(module.frequencies.data, torch.tensor([1.0, 0.01]), rtol=0, atol=0)
+    assert module.log_ratios.tolist() == [0.0, 0.0]
+    assert module.frequencies.tolist() == [1.0, 0.01]
+
+
+YEARS = frequencies_from_periods(60, 2 * 365 * 86_400, 8)  # seconds
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_is_not_trained_yet_equals_what_is_fixed(unit):
+    f = [frequency / UNITS[unit] for frequency in YEARS]
+    fixed, learned = (RotaryEmbedding(16, frequencies=f, learnable=one) for one in (False, True))
+    assert torch.equal(fixed.turns(), learned.turns())
+    x, times = drawn(2, 5, 16), torch.arange(5) * 1234 * UNITS[unit] + NOW * UNITS[unit]
+    assert torch.equal(fixed.rotate(x, positions=times), learned.rotate(x, positions=times))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_step_changes_a_period_by_a_share_of_it(unit):
+    """The learning rate is how far a period moves in a step of Adam, whatever its unit."""
+    scale = UNITS[unit]
+    module = RotaryEmbedding(16, frequencies=[f / scale for f in YEARS], learnable=True)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+    times = torch.randint(365 * 86_400, (40,), generator=torch.Generator().manual_seed(0)).sort()[0] * scale
+    q, k = module(drawn(1, 2, 40, 16), drawn(1, 2, 40, 16, seed=1), positions=times)
+    (q @ k.mT).square().mean().backward()
+    optimizer.step()
+    ratio = module.frequencies / RotaryEmbedding(16, frequencies=[f / scale for f in YEARS]).frequencies
+    assert_close((ratio - 1).abs(), torch.full((8,), 1e-3).double(), rtol=2e-3, atol=0)
+
+
+def test_a_pair_that_does_not_turn_learns_nothing():
+    module, x = RotaryEmbedding(4, frequencies=[0.0, -0.5], learnable=True), drawn(1, 3, 4)
+    module.rotate(x, offset=3).sin().sum().backward()
+    assert module.log_ratios.grad[0] == 0 != module.log_ratios.grad[1]
+    with torch.no_grad():
+        module.log_ratios.fill_(9.0)
+    assert module.frequencies[0] == 0 > module.frequencies[1]
 
 
 @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -359,11 +400,11 @@ def test_gradients_to_features_frequencies_and_positions(layout, n):
     q, k = drawn(n, 2, n, 5, dtype=torch.float64), drawn(n, 1, n + 1, 5, seed=1, dtype=torch.float64)
     positions = drawn(n, n + 1, seed=2, dtype=torch.float64) * 5
 
-    def turned(q, k, frequencies, positions):
-        call = {"learned_frequencies": frequencies}
+    def turned(q, k, log_ratios, positions):
+        call = {"log_ratios": log_ratios}
         return torch.func.functional_call(module, call, (q, k), {"positions": positions})
 
-    given = [t.requires_grad_() for t in (q, k, module.frequencies.detach().clone(), positions)]
+    given = [t.requires_grad_() for t in (q, k, drawn(2, seed=3, dtype=torch.float64), positions)]
     assert torch.autograd.gradcheck(turned, given)
     assert torch.autograd.gradgradcheck(turned, given)
 
@@ -398,7 +439,7 @@ def test_compiled_training_gives_the_same_gradients():
         x, at = drawn(2, 3, 4, 6).requires_grad_(), torch.arange(4.0).requires_grad_()
         q, k = run(x, x[:, :1], positions=at)
         (q * k).sin().sum().backward()
-        grads.append((x.grad, at.grad, module.frequencies.grad))
+        grads.append((x.grad, at.grad, module.log_ratios.grad))
     assert_close(grads[0], grads[1])
 
 
@@ -486,5 +527,59 @@ def test_bad_inputs_are_refused():
         module.rotate(x, positions=torch.arange(5), offset=1)
     with pytest.raises(ValueError, match="^positions must be given for more queries than keys, got 5 and 2$"):
         module(x, x[:, :, :2])
-    with pytest.raises(ValueError, match=r"^positions must have shape \(5,\) or \(2, 5\), got \(3, 5\)$"):
+    with pytest.raises(ValueError, match=r"^positions must have shape \(5,\) or \(2, 5\), got \(3, 5\)"):
         module(x, x, positions=torch.arange(15).view(3, 5))
+    with pytest.raises(
+        ValueError, match="^k_positions must be given where 4 queries of 2 keys have positions$"
+    ):
+        module(x[:, :, :4], x[:, :, :2], positions=torch.arange(2))
+    with pytest.raises(ValueError, match="^k_positions must be finite, got nan: "):
+        module(x, x, k_positions=torch.full((5,), math.nan))
+
+
+@pytest.mark.parametrize("learnable", [False, True])
+def test_what_stands_on_another_device_is_refused(learnable):
+    x, here = drawn(2, 3, 4), RotaryEmbedding(4)
+    with torch.device("meta"):
+        module = RotaryEmbedding(4, learnable=learnable)
+    module = module if learnable else module.to("meta")
+    for turned in (lambda: module.rotate(x), lambda: module(x, x)):
+        with pytest.raises(
+            ValueError, match="^RotaryEmbedding must be materialised, got parameters on meta: "
+        ):
+            turned()
+    assert module.rotate(x.to("meta")).is_meta
+    assert here.rotate(x.to("meta")).is_meta
+    with pytest.raises(ValueError, match="^positions must be on cpu, as the rows are, got meta$"):
+        here.rotate(x, positions=torch.arange(3, device="meta"))
+    with pytest.raises(ValueError, match="^k must be on cpu, as q is, got meta$"):
+        here(x, x.to("meta"))
+
+
+@pytest.mark.parametrize("made", [lambda: RotaryEmbedding(4), lambda: RotaryEmbedding(4).float()])
+def test_made_in_inference_mode_and_trained(made):
+    with torch.inference_mode():
+        module = made()
+    x = drawn(2, 3, 4).requires_grad_()
+    module.rotate(x).square().sum().backward()
+    assert_close(x.grad, 2 * x.detach())
+    with torch.inference_mode():
+        learned = RotaryEmbedding.float(LEARNED)
+    learned.rotate(x, offset=2).sin().sum().backward()
+    assert learned.log_ratios.grad.abs().min() > 0
+
+
+LEARNED = RotaryEmbedding(4, learnable=True)
+
+
+def test_numpys_integers_and_floats_are_pythons():
+    module = RotaryEmbedding(np.int8(126), rotary_dim=np.int8(124), base=np.float32(1e4))
+    assert module.frequencies.tolist() == RotaryEmbedding(126, rotary_dim=124).frequencies.tolist()
+    assert "126, " in repr(module)
+    assert {type(module.dim), type(module.rotary_dim)} == {int}
+
+
+def test_the_representation_shows_layout_and_periods():
+    hours = RotaryEmbedding(6, frequencies=frequencies_from_periods(1, 100, 2), rotary_dim=4, learnable=True)
+    assert "6, layout='half', rotary_dim=4, learnable=True" in repr(hours)
+    assert "2 periods, 1 to 100" in repr(hours)

@@ -58,3 +58,9 @@ def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         convert_layout(torch.zeros(12, 3), **{"n_heads": 2, "to": "half", **arguments})
     assert str(caught.value) == message
+
+
+def test_a_weight_is_a_tensor():
+    for weight in ([1.0, 2.0], torch.nn.Linear(2, 4)):
+        with pytest.raises(TypeError, match=f"^weight must be a tensor, got {type(weight).__name__}$"):
+            convert_layout(weight, 1, to="half")

@@ -4,12 +4,14 @@ import copy
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import reference
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.testing import assert_close
 
+from tabembed.functional.periods import frequencies_from_periods
 from tabembed.functional.sinusoid import sinusoidal_rows
 from tabembed.kernels import use_backend
 from tabembed.nn.sinusoidal import SinusoidalEmbedding, StillWaves
@@ -31,7 +33,7 @@ def codes(positions, dim, base=10_000.0):
 @pytest.mark.parametrize("dim", [1, 4, 5])  # H23 (iv): an odd width, too
 def test_equals_the_scalar_loop_whatever_the_position(dim):
     module = SinusoidalEmbedding(dim, base=500.0)
-    for places in ([0, 3, 511], [NOW, NOW + 1, -(2**63)], [-0.75, 1e9 + 0.125, 2.0**60]):
+    for places in ([0, 3, 511], [NOW, NOW + 1, -(2**63) + 1], [-0.75, 1e9 + 0.125, 2.0**60]):
         whole = isinstance(places[0], int)
         positions = torch.tensor(places, dtype=torch.int64 if whole else torch.float64)
         got = module(torch.zeros(2, 3, dim), positions=positions)
@@ -157,6 +159,37 @@ def test_base_changes_the_slow_waves():
     assert (one[1:, 2:] != other[1:, 2:]).all()
 
 
+@pytest.mark.parametrize("dim", [4, 3])
+@pytest.mark.parametrize("form", [list, torch.tensor])
+def test_frequencies_lay_the_waves_in_real_time(dim, form):
+    f = frequencies_from_periods(3600 * 10**9, 365 * 86_400 * 10**9, 2)
+    f = f if form is list else torch.tensor(f, dtype=torch.float64)
+    times = torch.tensor([0, 3 * 10**12, 10**17]) + NOW
+    got = SinusoidalEmbedding(dim, frequencies=f)(torch.zeros(3, dim), positions=times)
+    for t, row in zip(times.tolist(), got.tolist(), strict=True):
+        angles = [reference.radians(Fraction(w) * t) for w in map(float, f)]
+        expected = [wave(a) for a in angles for wave in (math.sin, math.cos)][:dim]
+        assert row == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_frequency_for_each_pair():
+    with pytest.raises(ValueError, match="^frequencies must be 3, one for each pair, got 2$"):
+        SinusoidalEmbedding(5, frequencies=[1.0, 0.1])
+
+
+def test_the_representation_shows_the_periods():
+    module = SinusoidalEmbedding(4, frequencies=[math.tau, 1e-3 * math.tau], learned_scale=True)
+    assert "4, learned_scale=True" in repr(module)
+    assert "2 periods, 1 to 1000" in repr(module)
+
+
+def test_numpys_integers_are_pythons():
+    assert torch.equal(
+        SinusoidalEmbedding(np.int8(126))(rows(3, 126)), SinusoidalEmbedding(126)(rows(3, 126))
+    )
+    assert "126, " in repr(SinusoidalEmbedding(np.int64(126)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -186,6 +219,18 @@ def test_bad_arguments(arguments, error, text):
         (torch.zeros(3, 4), {"positions": torch.arange(3), "offset": 1}, ValueError, "offset must be 0"),
         (torch.zeros(3, 4), {"offset": 1.5}, TypeError, "offset must be an integer"),
         (torch.zeros(3, 2, 4), {"offset": torch.arange(2)}, ValueError, "offset must have shape"),
+        (
+            torch.zeros(3, 4),
+            {"positions": torch.full((3,), math.nan)},
+            ValueError,
+            "positions must be finite",
+        ),
+        (
+            torch.zeros(3, 4),
+            {"positions": torch.arange(3, device="meta")},
+            ValueError,
+            "must be on cpu, as the",
+        ),
     ],
 )
 def test_bad_input(x, given, error, text):
@@ -205,13 +250,33 @@ def test_made_on_the_meta_device():  # H37
     emptied = module.to_empty(device="cpu")
     emptied.load_state_dict(saved)
     for one in (assigned, emptied):
-        assert one.waves.frequencies[0] == 1.0
+        assert one.waves.frequencies.tolist() == [10_000.0 ** (-i / 3) for i in range(3)]
         assert torch.equal(one(x), SinusoidalEmbedding(6)(x))
     with torch.no_grad():
         for tensor in (*emptied.parameters(), *emptied.buffers()):
             tensor.fill_(7)  # garbage
     emptied.reset_parameters()
     assert torch.equal(emptied(x), SinusoidalEmbedding(6)(x))
+
+
+@pytest.mark.parametrize("learned_scale", [False, True])
+def test_parameters_on_the_meta_device_are_refused(learned_scale):
+    with torch.device("meta"):
+        module = SinusoidalEmbedding(4, learned_scale=learned_scale)
+    module = module if learned_scale else module.to("meta")
+    with pytest.raises(
+        ValueError, match="^SinusoidalEmbedding must be materialised, got parameters on meta: "
+    ):
+        module(torch.zeros(3, 4))
+    assert module(torch.zeros(3, 4, device="meta")).is_meta
+
+
+def test_made_in_inference_mode_and_trained():
+    with torch.inference_mode():
+        module = SinusoidalEmbedding(4).float()
+    x = rows(3, 4).requires_grad_()
+    module(x).square().sum().backward()
+    assert_close(x.grad, 2 * module(x).detach())
 
 
 def test_waves_survive_casts():
@@ -244,7 +309,7 @@ def test_vmap_and_derivatives_of_torch_func():
     assert_close(torch.func.vmap(module)(x), module(x))
     places = rows(5, seed=2).double()
     slope = torch.func.jacrev(lambda p: module(x[0, 0], positions=p).sum(-1))(places)
-    f = module.waves.frequencies
+    f = module.waves.frequencies.tolist()
     expected = [sum(w * (math.cos(w * p) - math.sin(w * p)) for w in f) for p in places.tolist()]
     assert_close(slope.diagonal(), torch.tensor(expected).double(), rtol=1e-5, atol=1e-6)
 
@@ -270,7 +335,10 @@ def test_exported_for_any_length_without_an_operator_of_its_own():
 
 
 def test_a_shift_of_integers_is_exact_at_any_distance():
-    module, f = SinusoidalEmbedding(4), [Fraction(w) for w in SinusoidalEmbedding(4).waves.frequencies]
+    module, f = (
+        SinusoidalEmbedding(4),
+        [Fraction(w) for w in SinusoidalEmbedding(4).waves.frequencies.tolist()],
+    )
     code = module(torch.zeros(2, 4), positions=torch.tensor([NOW, NOW + 5])).double()
     for i, w in enumerate(f):  # the angle between two rows depends on what lies between them alone
         between = (code[0, 2 * i : 2 * i + 2] * code[1, 2 * i : 2 * i + 2]).sum().item()

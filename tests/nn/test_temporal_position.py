@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import reference
 import torch
@@ -136,5 +137,34 @@ def test_bad_arguments_are_refused():
             TemporalPositionEncoder(4, horizon=1, origin=origin)
     with pytest.raises(ValueError, match=r"^x must have 4 as its last dimension"):
         TemporalPositionEncoder(4, horizon=1)(drawn(2, 6))
-    with pytest.raises(ValueError, match=r"^positions must have shape \(2,\) or \(1, 2\), got \(3,\)$"):
+    with pytest.raises(ValueError, match=r"^positions must have shape \(2,\) or \(1, 2\), got \(3,\)"):
         TemporalPositionEncoder(4, horizon=1)(drawn(2, 4), positions=torch.arange(3))
+    with pytest.raises(ValueError, match="^positions must be finite, got nan: "):
+        TemporalPositionEncoder(4, horizon=1)(drawn(2, 4), positions=torch.full((2,), math.nan))
+    with pytest.raises(ValueError, match="^frequencies must be 2, one for each pair, got 1$"):
+        TemporalPositionEncoder(4, horizon=1, frequencies=[1.0])
+    with torch.device("meta"):
+        module = TemporalPositionEncoder(4, horizon=1)
+    with pytest.raises(
+        ValueError, match="^TemporalPositionEncoder must be materialised, got parameters on meta: "
+    ):
+        module(drawn(2, 4))
+    assert module(drawn(2, 4).to("meta"))[0].is_meta
+
+
+def test_frequencies_lay_the_rotation_in_real_time():
+    x, f = drawn(2, 3, 4), [1e-13, 1e-15]
+    times = torch.tensor([0, 10**12, 10**15]) + 1_700_000_000 * 10**9
+    module = TemporalPositionEncoder(np.int64(4), horizon=10**16, frequencies=f, origin=int(times[0]))
+    encoded, decay = module(x, positions=times)
+    assert_close(encoded, RotaryEmbedding(4, frequencies=f).rotate(x, positions=times) * decay)
+    assert "4, horizon=1e+16, decay_rate=0.1, origin=1700000000000000000" in repr(module)
+    assert "2 periods" in repr(module)
+
+
+def test_moved_in_inference_mode_and_trained():
+    module, x = TemporalPositionEncoder(4, horizon=5.0), drawn(2, 3, 4).requires_grad_()
+    with torch.inference_mode():
+        module.float()
+    module(x)[0].sin().sum().backward()
+    assert module.w.grad.abs().min() > 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -40,3 +41,16 @@ def test_bad_arguments_and_ids_are_refused():
         TokenEmbedding(4, 4, padding_idx=4)
     with pytest.raises(ValueError, match="ids must be from 0 to 3, got 4$"):
         TokenEmbedding(4, 4)(torch.tensor([0, 4]))
+    for ids in ([0, 1], None):
+        with pytest.raises(TypeError, match=f"^ids must be a tensor, got {type(ids).__name__}$"):
+            TokenEmbedding(4, 4)(ids)
+    with torch.device("meta"):
+        module = TokenEmbedding(4, 4)
+    with pytest.raises(ValueError, match="^TokenEmbedding must be materialised, got parameters on meta: "):
+        module(torch.tensor([0]))
+    assert module(torch.tensor([0], device="meta")).is_meta
+
+
+def test_numpys_integers_are_pythons():
+    module = TokenEmbedding(np.int64(5), np.int8(4), padding_idx=np.int8(1))
+    assert module.extra_repr() == "5, 4, padding_idx=1"
