@@ -369,9 +369,6 @@ def test_an_empty_variable_is_none():
 def test_tensors_of_several_devices_are_refused():
     x, places = torch.ones(1, 1, 2, 4), torch.tensor([[0, 1]])
     frequencies = in_turns(torch.ones(2))
-    for given in (
-        (x, x, places, places.to("meta"), frequencies),
-        (x, x, places, places, frequencies.to("meta")),
-    ):
+    for places_of_k, waves in ((places.to("meta"), frequencies), (places, frequencies.to("meta"))):
         with pytest.raises(ValueError, match="tensors must be on one device, got cpu, meta"):
             rotate(x, x, places, places_of_k, waves)
