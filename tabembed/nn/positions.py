@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,7 +71,8 @@ def resolve_rows(rows: Tensor, positions: Tensor | None, offset: Tensor | int) -
     Raises: as ``resolve`` and ``check_present``.
     """
     found = resolve(positions, offset, rows.shape[0], rows.shape[2], rows.device)
-    check_present(found, "positions")
+    if positions is not None:
+        check_present(found, "positions")
     return found
 
 
@@ -117,7 +119,8 @@ def resolve_pair(
         raise ValueError(f"k_positions must be given where {n_q} queries of {n_k} keys have positions")
     given, name = (positions, "positions") if k_positions is None else (k_positions, "k_positions")
     keys = resolve(given, offset, n_batch, n_k, device, name=name)
-    check_present(keys, name)
+    if given is not None:
+        check_present(keys, name)
     return keys if n_q == n_k else keys[:, n_k - n_q :], keys
 
 
@@ -221,6 +224,7 @@ def _counted(offset: Tensor | int, n_steps: int, device: torch.device) -> Tensor
     """Row numbers from an offset on."""
     if isinstance(offset, Tensor):
         return offset.long().reshape(-1, 1) + torch.arange(n_steps, device=device)
-    end = offset + n_steps
-    check_int64(**{"offset": offset, "offset + n_steps": end})
-    return torch.arange(offset, end, device=device).unsqueeze(0)
+    start = int(offset) if isinstance(offset, np.integer) else offset
+    end = start + n_steps
+    check_int64(**{"offset": start, "offset + n_steps": end})
+    return torch.arange(start, end, device=device).unsqueeze(0)

@@ -48,6 +48,7 @@ def convert_layout(weight: Tensor, n_heads: int, *, to: str, rotary_dim: int | N
     check_tensor(weight, "weight")
     check_choice(LAYOUTS, to=to)
     check_integer(n_heads=n_heads)
+    n_heads = int(n_heads)
     if weight.ndim == 0 or weight.shape[0] % n_heads:
         raise ValueError(f"weight must have rows for {n_heads} heads, got shape {tuple(weight.shape)}")
     dim = weight.shape[0] // n_heads

@@ -49,6 +49,12 @@ class SinusoidalEmbedding(nn.Module):
     >>> embedding(torch.zeros(1, 2, 4), offset=7)
     tensor([[[ 0.6570,  0.7539,  0.0699,  0.9976],
              [ 0.9894, -0.1455,  0.0799,  0.9968]]])
+
+    Waves of two hours to a year, for positions in hours:
+
+    >>> from tabembed.functional.periods import frequencies_from_periods
+    >>> SinusoidalEmbedding(8, frequencies=frequencies_from_periods(2, 8760, 4)).waves
+    StillWaves(4 periods, 2 to 8760)
     """
 
     def __init__(

@@ -36,6 +36,8 @@ def test_row_numbers_count_from_the_offset():
     assert resolve(None, 7, 2, 0, CPU).shape == (1, 0)
     assert resolve(None, 2**62, 1, 1, CPU).item() == 2**62
     assert resolve(None, np.int32(-3), 1, 2, CPU).tolist() == [[-3, -2]]
+    assert resolve(None, np.int8(100), 1, 100, CPU)[0, -1] == 199
+    assert resolve(FIVE, np.int8(0), 1, 5, CPU).tolist() == [FIVE.tolist()]
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.int64], ids=str)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -64,3 +65,10 @@ def test_a_weight_is_a_tensor():
     for weight in ([1.0, 2.0], torch.nn.Linear(2, 4)):
         with pytest.raises(TypeError, match=f"^weight must be a tensor, got {type(weight).__name__}$"):
             convert_layout(weight, 1, to="half")
+
+
+def test_numpys_integers_are_pythons():
+    weight = torch.arange(600)
+    assert torch.equal(convert_layout(weight, np.int8(3), to="half"), convert_layout(weight, 3, to="half"))
+    given = convert_layout(weight, 3, to="half", rotary_dim=np.int8(4))
+    assert torch.equal(given, convert_layout(weight, 3, to="half", rotary_dim=4))
