@@ -15,13 +15,14 @@ from tabembed.nn.attention_checks import (
     check_bias,
     check_heads,
     check_mask,
+    check_own_rows,
     check_packed,
     check_rotary,
     check_rows,
 )
 from tabembed.nn.decay import RelativeDecay
 from tabembed.nn.packed import attend_packed
-from tabembed.nn.positions import resolve
+from tabembed.nn.positions import check_present, resolve
 from tabembed.nn.rotary import RotaryEmbedding
 
 
@@ -49,6 +50,10 @@ def attention(
     A compiled graph serves every length up to 256 rows, then every length of as many blocks of 256, fewer for
     biases that are written out and decays that are fast: see ``torch._dynamo.config.recompile_limit``.
 
+    A decay is fast where half-lives are not far below the gaps between rows: pairs of features that fade
+    within 64 rows are written out, for the keys of which something is left. Vectorised, or differentiated by
+    ``torch.func`` or in forward mode, attention is softmax written out.
+
     A sequence gives the same rows padded on the left, on the right, packed, alone, or one query at a time
     against the keys so far.
 
@@ -60,9 +65,12 @@ def attention(
             elapsed time, which needs ``causal``.
         bias: an ``ALiBiEmbedding``, or numbers that are added to the scores.
         positions: of the keys, row numbers or real time in any unit; ``None`` counts the real rows. Fewer
-            queries are the last rows. In causal attention with a bias or a decay they must not fall.
-        mask: True for the real rows among the keys, of which padding may hold anything; queries that are
-            rows of the keys give zeros there. Or True where a query may attend to a key.
+            queries are the last rows: with positions, ``rotary`` or ALiBi queries are rows of the keys, with
+            ``causal`` or without, so they are not for cross-attention. In causal attention with a bias or a
+            decay positions must not fall.
+        mask: True for the real rows among the keys, the opposite of ``key_padding_mask``; padding may hold
+            anything, and queries that are rows of the keys give zeros there, so pad on the left to go on from
+            the last real rows. Or True where a query may attend to a key.
         cu_seqlens: where sequences begin and end that are packed in one, from 0 to the number of rows; they
             do not see each other, and rows are counted in each. It is read, so not in a compiled graph.
         causal: a query sees the keys up to its own row. Otherwise, without ``rotary``, positions and ALiBi,
@@ -78,7 +86,8 @@ def attention(
           attend to nothing gives zeros
         - cu_seqlens: ``(n_sequences + 1,)`` integers; n_batch is 1 then
 
-    Raises: ValueError for shapes that do not fit, positions that fall, ``cu_seqlens`` that do not go from 0
+    Raises: ValueError for shapes that do not fit, positions that fall or are missing, fewer queries that
+        all are padding, ``cu_seqlens`` that do not go from 0
         to the number of rows or stand beside a mask, and a decay that looks ahead. TypeError for other kinds
         and dtypes. RuntimeError of torch for a second derivative that its kernel has not, which on the CPU
         ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call has.
@@ -90,8 +99,18 @@ def attention(
     >>> bias = ALiBiEmbedding(8, mode="causal", unit=24)
     >>> attention(q, k, v, bias=bias, positions=hours).shape
     torch.Size([1, 8, 5, 16])
-    >>> attention(q[:, :, -1:], k, v, bias=bias, positions=hours).shape
-    torch.Size([1, 8, 1, 16])
+
+    One row at a time, against the keys so far:
+
+    >>> steps = [attention(q[:, :, i : i + 1], k[:, :, : i + 1], v[:, :, : i + 1]) for i in range(5)]
+    >>> torch.allclose(torch.cat(steps, 2), attention(q, k, v), atol=1e-5)
+    True
+
+    Sequences of 2 and 3 rows, packed in one:
+
+    >>> packed = attention(q, k, v, cu_seqlens=torch.tensor([0, 2, 5]))
+    >>> torch.allclose(packed[:, :, 2:], attention(q[:, :, 2:], k[:, :, 2:], v[:, :, 2:]), atol=1e-5)
+    True
     """
     check_heads(q, k, v)
     check_rotary(rotary, causal)
@@ -132,7 +151,9 @@ def _attend(
         k, v, positions = _without_padding(k, v, positions, padding)
         if same or q.shape[2] == k.shape[2]:
             own = padding[:, None, k.shape[2] - q.shape[2] :, None]
+            check_own_rows(own, padding)
             q = torch.where(own, q, 0)
+    check_present(positions, "positions")
     if isinstance(rotary, RotaryEmbedding):
         last = positions[:, k.shape[2] - q.shape[2] :]
         q, k = rotary(q, k, positions=last, k_positions=positions)

@@ -12,15 +12,15 @@ from torch import Tensor
 from tabembed._checks import can_be_read
 from tabembed.functional.alibi import steepest_of_paper
 from tabembed.functional.position import elapsed
-from tabembed.functional.rotary import exponent_limit
 from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_blocks import ROWS, Block, blocks, halved, over_blocks, spans, written_rows
 from tabembed.nn.attention_checks import check_rising
+from tabembed.nn.attention_decay import faded_scores, faster, rates_of, reach, turned, without
 from tabembed.nn.attention_flex import attend_flex, runs_flex
 from tabembed.nn.attention_scores import (
+    as_many_heads,
     attend,
     attend_with_channels,
-    faded_scores,
     is_transformed,
     up_to_own_row,
 )
@@ -31,6 +31,9 @@ STEEPEST = 128.0
 
 _SHORTEST = 64
 """Rows of a block that is not cut for the sake of channels."""
+
+_FEWEST = 64
+"""Rows of a block that is not cut for the sake of a decay: every block turns all the keys before it."""
 
 _TINY = 1e-300
 
@@ -83,13 +86,6 @@ class Batch:
         return [x for x in tensors if x is not None and x.is_floating_point()]
 
     @property
-    def learned(self) -> list[Tensor]:
-        """Everything that may be asked for a gradient."""
-        parameters = [p for m in (self.alibi, self.decay) if m is not None for p in m.parameters()]
-        tensors = (self.q, self.k, self.v, self.positions, self.added, *parameters)
-        return [x for x in tensors if x is not None and x.is_floating_point()]
-
-    @property
     def needs_gradient(self) -> bool:
         """Whether a gradient is asked of anything here, by autograd: transformations take no checkpoints."""
         if is_transformed(biased=True):
@@ -120,12 +116,6 @@ def _nothing(batch: Batch) -> Tensor:
     return batch.q.new_zeros(*batch.q.shape[:3], batch.v.shape[-1]) + torch.as_tensor(read).to(batch.q.dtype)
 
 
-def _nothing(batch: Batch) -> Tensor:
-    """Zeros of no queries or no keys, which give all that was asked for a gradient one of zeros."""
-    read = sum(x.flatten()[:0].sum() for x in batch.learned)
-    return batch.q.new_zeros(*batch.q.shape[:3], batch.v.shape[-1]) + torch.as_tensor(read).to(batch.q.dtype)
-
-
 def _pieces(batch: Batch) -> list[Block]:
     """Blocks of queries that are exact, and cheap to compute together."""
     n_q = batch.q.shape[2]
@@ -139,16 +129,20 @@ def _pieces(batch: Batch) -> list[Block]:
 
 
 def _anchored(batch: Batch, decay: RelativeDecay, span: Callable[[Block], float]) -> list[Block]:
-    """Blocks that reach no further from their last row than a decay does.
-
-    Where that is not known, they may reach anywhere, and every pair of features is faded by itself.
+    """Blocks that reach no further from their last row than a decay does, but for pairs of features that
+    fade within few rows, or where nothing can be read: what they fade by is written out.
     """
     n_batch, n_heads, n_q, _ = batch.q.shape
-    limit = _reach(batch.q.dtype) / max(_fastest(decay), _TINY)
-    whole = blocks(0, n_q, ROWS)
-    if limit == 0 or span(whole[0]) == math.inf:
-        return blocks(0, n_q, written_rows(n_batch, n_heads, batch.k.shape[2]), faded=True)
-    return blocks(0, n_q, _rows_within(limit)) if batch.counted else halved(whole, lambda b: span(b) <= limit)
+    rates, whole = rates_of(decay), blocks(0, n_q, ROWS)
+    written = written_rows(n_batch, n_heads, batch.k.shape[2])
+    if rates is None or span(whole[0]) == math.inf:
+        return blocks(0, n_q, written, faded=tuple(range(decay.dim // 2)))
+    limit, fewest = reach(batch.q.dtype) / max(*rates, _TINY), min(_FEWEST, written)
+    if batch.counted:
+        size = max(_rows_within(limit), fewest)
+        return blocks(0, n_q, size, faded=faster(rates, size - 1, batch.q.dtype))
+    pieces = halved(whole, lambda b: b.n_rows <= fewest or span(b) <= limit)
+    return [b._replace(faded=faster(rates, span(b), batch.q.dtype)) for b in pieces]
 
 
 def _written_or_not(batch: Batch, pieces: list[Block], span: Callable[[Block], float]) -> list[Block]:
@@ -188,8 +182,7 @@ def _attend_block(batch: Batch, block: Block) -> Tensor:
     q, k, v = batch.q[:, :, block.first : block.last], batch.k[:, :, :end], batch.v[:, :, :end]
     own, places = batch.positions[:, rows], batch.positions[:, :end]
     if batch.decay is not None:
-        turned_by = batch.decay.rotary if block.faded else batch.decay
-        q, k = turned_by(q, k, positions=own, k_positions=places)
+        q, k = turned(q, k, own, places, batch.decay, block.faded)
     allowed = _allowed(batch, block, end)
     # Where nothing is added, kernels know the triangle by themselves.
     added = _added(batch, block, q, k, own, places)
@@ -201,7 +194,8 @@ def _attend_block(batch: Batch, block: Block) -> Tensor:
         allowed = before if allowed is None else allowed & before
     if batch.alibi is not None and not block.written:
         return attend_with_channels(q, k, v, allowed, bias=batch.alibi, positions=places, seeing=batch.seeing)
-    q = torch.zeros_like(q) if block.faded else q  # all of its scores are added
+    if batch.decay is not None and block.faded:
+        q = without(q, batch.decay, block.faded)
     return attend(q, k, v, allowed, added=added, triangle=triangle, seeing=batch.seeing)
 
 
@@ -213,7 +207,7 @@ def _added(batch: Batch, block: Block, q: Tensor, k: Tensor, own: Tensor, places
     if batch.decay is None or not block.faded:
         return added
     times = elapsed(own.unsqueeze(-1), places.unsqueeze(-2))
-    scores = faded_scores(q, k, times, batch.decay.rates(), batch.decay.rotary.interleaved)
+    scores = faded_scores(q, as_many_heads(k, q), times, batch.decay, block.faded)
     return scores if added is None else scores + added
 
 
@@ -238,14 +232,3 @@ def _steepest(alibi: ALiBiEmbedding) -> float:
     if learned is None:
         return steepest_of_paper(alibi.num_heads) / alibi.unit
     return float(learned.detach().abs().amax()) / alibi.unit if can_be_read(learned) else math.inf
-
-
-def _fastest(decay: RelativeDecay) -> float:
-    """The rate of the pair that fades fastest, infinite where it cannot be read."""
-    learned = decay.log_half_lives
-    return decay.largest_rate() if learned is None or can_be_read(learned) else math.inf
-
-
-def _reach(dtype: torch.dtype) -> float:
-    """The exponent that queries of a block may have, so that nothing is seen of keys whose own has ended."""
-    return exponent_limit(dtype) + math.log(torch.finfo(dtype).eps)

@@ -28,13 +28,13 @@ class Block(NamedTuple):
         first: the first of them.
         last: the one after them.
         written: their bias is written out.
-        faded: so is the decay of every pair of features.
+        faded: pairs of features whose decay is.
     """
 
     first: int
     last: int
     written: bool = False
-    faded: bool = False
+    faded: tuple[int, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -42,7 +42,9 @@ class Block(NamedTuple):
         return self.last - self.first
 
 
-def blocks(first: int, last: int, size: int, *, written: bool = False, faded: bool = False) -> list[Block]:
+def blocks(
+    first: int, last: int, size: int, *, written: bool = False, faded: tuple[int, ...] = ()
+) -> list[Block]:
     """Queries cut into blocks.
 
     The cuts are the same for any length, so that a compiled graph serves every length of so many blocks.

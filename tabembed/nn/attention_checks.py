@@ -115,6 +115,18 @@ def check_packed(cu_seqlens: Any, q: Tensor, k: Tensor, bias: Any, mask: Any) ->
     return ends
 
 
+def check_own_rows(own: Tensor, padding: Tensor) -> None:
+    """Some query is a real row where some key is, as far as that can be seen at no cost.
+
+    Raises: ValueError where all queries would give zeros.
+    """
+    if own.numel() and is_concrete(padding) and padding.any() and not own.any():
+        raise ValueError(
+            "mask must be True for a query, and all are padding: queries are the last rows of k, "
+            "so pad on the left"
+        )
+
+
 def check_rising(positions: Tensor) -> None:
     """Positions do not fall, as far as that can be seen at no cost.
 

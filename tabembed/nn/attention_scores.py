@@ -158,32 +158,6 @@ def attend_with_channels(
     return out[..., :n_values]
 
 
-def faded_scores(q: Tensor, k: Tensor, times: Tensor, rates: Tensor, interleaved: bool) -> Tensor:
-    """Scores that fade with elapsed time, whatever it is: one pair of features after the other.
-
-    Args:
-        q: queries, turned already.
-        k: keys, turned already.
-        times: elapsed from a key to a query; what lies after a query counts as 0.
-        rates: of every pair.
-        interleaved: pairs are neighbours; otherwise they are half a width apart.
-
-    Shape:
-        - q: ``(n_batch, n_heads, n_q, dim)``; k: ``(n_batch, n_k_heads, n_k, dim)``
-        - times: ``(n_batch or 1, n_q, n_k)`` float64; rates: ``(dim / 2,)`` float64
-        - output: ``(n_batch, n_heads, n_q, n_k)``, in float32 or wider
-    """
-    dtype, n_pairs = torch.promote_types(q.dtype, torch.float32), rates.shape[0]
-    queries, keys = q.to(dtype) * q.shape[-1] ** -0.5, as_many_heads(k, q).to(dtype)
-    times = times.clamp(min=0).unsqueeze(-3)
-    scores = queries.new_zeros(())
-    for i in range(n_pairs):
-        pair = slice(2 * i, 2 * i + 2) if interleaved else slice(i, None, n_pairs)
-        products = queries[..., pair] @ keys[..., pair].mT
-        scores = scores + products * (times * -rates[i]).to(dtype).exp()
-    return scores
-
-
 def takes_groups(q: Tensor, mask: Tensor | None) -> bool:
     """Whether a kernel takes keys that several heads share: without a mask, on a GPU if narrow."""
     return mask is None and not (q.is_cuda and q.dtype.itemsize > 2)

@@ -523,6 +523,50 @@ def test_a_decay_out_of_reach_of_one_block(dtype):
     assert_close(out.double(), scores.softmax(-1) @ v.double(), rtol=0, atol=2 * lost_by(dtype))
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("learnable", [True, False])
+@pytest.mark.parametrize("lives", [(0.01, 0.01), (0.3, 500.0)])
+@pytest.mark.parametrize("n_q", [1, 7, 150])
+def test_a_decay_of_any_speed(n_q, lives, learnable, layout):
+    """Far below the gaps and above them, pairs of features side by side: values and gradients."""
+    (q, k, v), times = some(150, 2, 2), some_times(2, 150).double() / MINUTE - NOW / MINUTE
+    q = q[:, :, 150 - n_q :]
+    module = RelativeDecay(
+        DIM, half_lives=lives, learnable=learnable, rotary=RotaryEmbedding(DIM, layout=layout)
+    )
+    with torch.no_grad():
+        turned = module.rotary(q, k, positions=times[:, 150 - n_q :], k_positions=times)
+
+    def written_out(q, k, v):
+        k, v = (x.double().repeat_interleave(2, 1) for x in (k, v))
+        elapsed = (times[:, 150 - n_q :, None] - times[:, None]).clamp(min=0)[:, None, ..., None]
+        weights = 0.5 ** (elapsed / module.half_lives)
+        scores = (q.double()[:, :, :, None] * k[:, :, None] * weights).sum(-1) / math.sqrt(DIM)
+        seen = torch.ones(n_q, 150).tril(150 - n_q).bool()
+        return scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
+
+    out = attention(q, k, v, rotary=module, positions=times)
+    assert_close(out.double(), written_out(*turned, v), rtol=0, atol=2e-5)
+    if learnable:
+        found, wanted = (
+            torch.autograd.grad(x.sin().sum(), module.log_half_lives)[0]
+            for x in (out, written_out(*turned, v))
+        )
+        assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_a_decay_is_cut_no_finer_for_short_half_lives(monkeypatch):
+    sizes, attend = [], attention_batch.attend
+    monkeypatch.setattr(
+        attention_batch, "attend", lambda *a, **kw: sizes.append(a[0].shape[2]) or attend(*a, **kw)
+    )
+    q, k, v = some(300)
+    for positions in (None, torch.arange(300)):
+        attention(q, k, v, rotary=RelativeDecay(DIM, half_lives=0.01), positions=positions)
+    assert min(sizes) >= 12
+    assert len(sizes) <= 26
+
+
 # Gradients.
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -109,6 +111,26 @@ REFUSED = [
         "positions must not fall in causal attention, got 2.5 after 3.0",
     ),
     (
+        lambda: call(x(2, 4, 1, 8), mask=torch.arange(N).expand(2, -1) < 3),
+        ValueError,
+        "mask must be True for a query, and all are padding: .* so pad on the left",
+    ),
+    (
+        lambda: call(positions=torch.tensor([0, 1, math.nan, 2, 3])),
+        ValueError,
+        "positions must be finite, got nan",
+    ),
+    (
+        lambda: call(positions=torch.tensor([-(2**63), 1, 2, 3, 4]), bias=ALiBiEmbedding(4)),
+        ValueError,
+        f"positions must not be missing, got -{2**63}",
+    ),
+    (
+        lambda: call(positions=torch.tensor([0, 1, 2, 3, math.inf]), mask=torch.ones(2, N).bool()),
+        ValueError,
+        "positions must be finite, got inf",
+    ),
+    (
         lambda: packed(cu_seqlens=torch.tensor([0, N]), mask=x(1, N).bool()),
         ValueError,
         "mask must be None with cu_seqlens: packed rows are all real",
@@ -177,3 +199,17 @@ def test_positions_may_fall_where_nothing_goes_by_their_order():
     falling = torch.arange(N).flip(0)
     call(positions=falling, rotary=RotaryEmbedding(8))
     call(positions=falling, bias=ALiBiEmbedding(4), causal=False)
+
+
+def test_positions_of_padding_may_be_missing():
+    mask = torch.tensor([[False, True, True, True, False], [False] * 5])
+    for missing in (torch.tensor(-(2**63)), torch.tensor(math.nan)):
+        positions = torch.where(mask, torch.arange(N), missing)
+        call(mask=mask, positions=positions, bias=ALiBiEmbedding(4), rotary=RotaryEmbedding(8))
+
+
+def test_a_sequence_that_has_ended_may_stand_beside_one_that_goes_on():
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    out = call(x(2, 4, 1, 8) + 1, x() + 1, mask=mask)
+    assert (out[0] == 1).all()
+    assert (out[1] == 0).all()
