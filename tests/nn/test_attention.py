@@ -394,6 +394,16 @@ def test_padding_of_keys_that_are_other_rows():
     assert (out[1] == 0).all()
 
 
+@pytest.mark.parametrize("scheme", ["none", "rotary", "alibi", "rotary and alibi"])
+def test_fewer_queries_with_positions_are_rows_of_the_keys_without_an_order(scheme):
+    """Those on padding give zeros, the others what they give among all."""
+    (q, k, v), mask = some(9, 2), torch.arange(9) < torch.tensor([[9], [6]])
+    kwargs = {"mask": mask, "positions": some_times(2, 9), "causal": False, **timed(scheme)}
+    out, whole = attention(q[:, :, 4:], k, v, **kwargs), attention(q, k, v, **kwargs)
+    assert_close(out, whole[:, :, 4:], rtol=0, atol=1e-5)
+    assert (out[1, :, 2:] == 0).all()
+
+
 @SCHEME
 @pytest.mark.parametrize("n", [9, 300])
 def test_a_mask_of_pairs(scheme, n):
