@@ -23,7 +23,7 @@ times = times[:40] if quick else times
 gaps = times.diff().double() / HOUR
 print(f"{tail}: {len(times)} flights, gaps of {gaps.min():.0f} to {gaps.max():.0f} hours")
 
-# Waves from twice the shortest gap to three times the span; a decay from half a day to a month; ALiBi per day.
+# Waves from twice the shortest gap to three spans; a decay from half a day to a month; ALiBi per day.
 periods = frequencies_from_periods(2 * HOUR, 3 * int(times[-1] - times[0]), 16)
 rotary = RotaryEmbedding(32, frequencies=periods)
 decay = RelativeDecay(32, half_lives=(DAY / 2, 30 * DAY))
