@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tabembed._checks import check_choice
 from tabembed.functional.exact_phase import exact_turns
 from tabembed.functional.phase import radians, widened
 from tabembed.functional.position import elapsed
@@ -126,4 +127,5 @@ def rotate_gradient(grad: Tensor, angle: Tensor, *, layout: str = "half") -> Ten
     >>> rotate_gradient(torch.tensor([[1.0, 0.0]]), torch.tensor([[torch.pi / 2]])).round()
     tensor([[-0., -1.]])
     """
+    check_choice(LAYOUTS, layout=layout)
     return turn(grad, angle.cos(), -angle.sin(), layout == "interleaved")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tabembed._checks import check_choice
 from tabembed.functional.rotary import rotate as _turn
+from tabembed.functional.sinusoid import WAVES
 from tabembed.functional.sinusoid import add_waves as _add_waves
 from tabembed.kernels.backend import backend, implementation, use_backend
 from tabembed.kernels.gather import columns as gather_columns
@@ -40,5 +42,6 @@ def sinusoid(
     x: Tensor, positions: Tensor, frequencies: Tensor, phases: Tensor, scale: Tensor, order: str
 ) -> Tensor:
     """``x`` and waves of its positions: ``functional.sinusoid.add_waves``."""
+    check_choice(WAVES, order=order)
     tensors = x, positions, frequencies, phases, scale
     return implementation(_add_waves, _sinusoid, _run_sinusoid, tensors)(*tensors, order)

@@ -129,7 +129,7 @@ class ALiBiEmbedding(WideModule):
         torch.Size([1, 2, 3, 16])
         """
         given = {} if q_positions is None else {"q_positions": q_positions}
-        queries, keys = _pair(**given, positions=positions)
+        queries, keys = (x[0] if x.shape[:-1] == (1,) else x for x in _pair(**given, positions=positions))
         slopes = self.slopes_on(keys.device)
         # A number of Python would be read from a tensor again in compiled code, which kernels cannot.
         unit = torch.full((), self.unit, dtype=torch.float64, device=keys.device)

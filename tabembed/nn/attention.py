@@ -66,7 +66,7 @@ def attention(
         bias: an ``ALiBiEmbedding``, or numbers that are added to the scores.
         positions: of the keys, row numbers or real time in any unit; ``None`` counts the real rows. Fewer
             queries are the last rows: with positions, ``rotary`` or ALiBi queries are rows of the keys, with
-            ``causal`` or without, so they are not for cross-attention. In causal attention with a bias or a
+            ``causal`` or without, so they are not for cross-attention. In causal attention with ALiBi or a
             decay positions must not fall.
         mask: True for the real rows among the keys, the opposite of ``key_padding_mask``; padding may hold
             anything, and queries that are rows of the keys give zeros there, so pad on the left to go on from
@@ -90,7 +90,7 @@ def attention(
         all are padding, ``cu_seqlens`` that do not go from 0
         to the number of rows or stand beside a mask, and a decay that looks ahead. TypeError for other kinds
         and dtypes. RuntimeError of torch for a second derivative that its kernel has not, which on the CPU
-        ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call has.
+        ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call and its derivatives has.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1.
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, nullcontext
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from tabembed._checks import can_be_read
 from tabembed.functional.position import elapsed
+from tabembed.kernels import backend, use_backend
+
+_KERNELS = {
+    SDPBackend.FLASH_ATTENTION: torch.backends.cuda.flash_sdp_enabled,
+    SDPBackend.EFFICIENT_ATTENTION: torch.backends.cuda.mem_efficient_sdp_enabled,
+    SDPBackend.MATH: torch.backends.cuda.math_sdp_enabled,
+    SDPBackend.CUDNN_ATTENTION: torch.backends.cuda.cudnn_sdp_enabled,
+}
 
 ROWS = 256
 """Queries of a block."""
@@ -109,5 +119,27 @@ def over_blocks(attend: Callable[[Block], Tensor], pieces: list[Block], needs_gr
         return attend(pieces[0])
     if needs_gradient and torch.is_grad_enabled():
         again = functools.partial(checkpoint, attend, use_reentrant=False, preserve_rng_state=False)
+        if not torch.compiler.is_compiling():
+            # Whoever asks for the gradient may have chosen others, or be another thread.
+            kernels = _Kernels()
+            again = functools.partial(again, context_fn=lambda: (nullcontext(), kernels))
         return torch.cat([again(block) for block in pieces], -2)
     return torch.cat([attend(block) for block in pieces], -2)
+
+
+class _Kernels:
+    """The kernels chosen where this was made, chosen again within a block, as often as one is entered."""
+
+    def __init__(self) -> None:
+        self._backend = backend()
+        self._attention = [kernel for kernel, is_on in _KERNELS.items() if is_on()]
+        self._open: list[ExitStack] = []
+
+    def __enter__(self) -> None:
+        with ExitStack() as entered:
+            entered.enter_context(use_backend(self._backend))
+            entered.enter_context(sdpa_kernel(self._attention))
+            self._open.append(entered.pop_all())
+
+    def __exit__(self, *error: object) -> None:
+        self._open.pop().close()

@@ -35,8 +35,7 @@ def attend_flex(q: Tensor, k: Tensor, v: Tensor, alibi: ALiBiEmbedding, position
         - q, output: ``(n_batch, n_heads, n_q, dim)``; k, v: ``(n_batch, n_k_heads, n_k, dim)``
         - positions: ``(n_batch or 1, n_k)`` int64 or float64
     """
-    keys = positions[0] if positions.shape[0] == 1 else positions
-    score_mod = alibi.score_mod(keys, keys[..., k.shape[2] - q.shape[2] :])
+    score_mod = alibi.score_mod(positions, positions[:, k.shape[2] - q.shape[2] :])
     return _kernel(q.is_cuda)(q, k, v, score_mod=score_mod, enable_gqa=q.shape[1] != k.shape[1])
 
 

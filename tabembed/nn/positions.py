@@ -213,6 +213,8 @@ def _check_offset(offset: Tensor | int, n_batch: int, device: torch.device) -> N
     """An offset is an integer, or a tensor of one or one for each sequence."""
     if isinstance(offset, Tensor):
         check_integer_tensor(offset, "offset")
+        if offset.dtype == torch.uint64:
+            raise TypeError(f"offset must be integers that fit into int64, got {offset.dtype}")
         _check_device(offset, "offset", device)
         if offset.ndim > 1 or offset.numel() not in (1, n_batch):
             raise ValueError(f"offset must have shape () or ({n_batch},), got {tuple(offset.shape)}")
@@ -223,6 +225,8 @@ def _check_offset(offset: Tensor | int, n_batch: int, device: torch.device) -> N
 def _counted(offset: Tensor | int, n_steps: int, device: torch.device) -> Tensor:
     """Row numbers from an offset on."""
     if isinstance(offset, Tensor):
+        if is_concrete(offset) and offset.numel():
+            check_int64(**{"offset + n_steps": int(offset.max()) + n_steps})
         return offset.long().reshape(-1, 1) + torch.arange(n_steps, device=device)
     start = int(offset) if isinstance(offset, np.integer) else offset
     end = start + n_steps

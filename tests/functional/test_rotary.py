@@ -144,3 +144,8 @@ def test_turn_in_both_layouts():
     c, s = torch.tensor([0.6, 0.0]), torch.tensor([0.8, 1.0])
     assert_close(turn(x, c, s, interleaved=True), torch.tensor([-1.0, 2.0, -4.0, 3.0, 9.0]))
     assert_close(turn(x, c, s, interleaved=False), torch.tensor([-1.8, -4.0, 2.6, 2.0, 9.0]))
+
+
+def test_an_unknown_layout_is_refused():
+    with pytest.raises(ValueError, match="layout must be one of half, interleaved, got 'Interleaved'"):
+        rotate_gradient(torch.ones(1, 4), torch.ones(1, 2), layout="Interleaved")

@@ -313,3 +313,8 @@ def test_the_waves_of_timesteps_projections_and_time2vec(backend):
         with use_backend(backend):
             got = sinusoid(nothing, times[None], in_turns(frequencies), phases, torch.tensor(1.0), order)
         assert_close(got[0, 0], expected.float(), rtol=0, atol=4e-6)
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(ValueError, match="order must be one of .*, got 'cos-sin'"):
+        sinusoid(*[torch.ones(1)] * 5, "cos-sin")

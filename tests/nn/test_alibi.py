@@ -325,3 +325,11 @@ def test_positions_of_one_sequence_serve_all():
     m, one, each = ALiBiEmbedding(2), torch.arange(3), torch.arange(12).view(4, 3)
     assert torch.equal(m.bias(one[None], each), m.bias(one, each))
     assert torch.equal(m.bias(each, one[None]), m.bias(each, one))
+
+
+def test_score_mod_of_one_list_for_all_sequences():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    x, alibi, places = torch.randn(2, 2, 3, 16), ALiBiEmbedding(2), torch.tensor([0.0, 2.0, 7.0])
+    found = [flex_attention(x, x, x, score_mod=alibi.score_mod(p)) for p in (places, places[None])]
+    assert torch.equal(*found)

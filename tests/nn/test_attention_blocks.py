@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tabembed.kernels import use_backend
+from tabembed.nn import ALiBiEmbedding, RelativeDecay, attention
 from tabembed.nn.attention_blocks import Block, blocks, halved, over_blocks, spans, written_rows
 
 
@@ -48,3 +52,17 @@ def test_gradients_of_blocks_are_those_of_the_whole():
             out = over_blocks(attend, blocks(0, 10, size), needs_gradient)
             assert torch.equal(out, x.sin())
             assert torch.equal(torch.autograd.grad(out.sum(), x)[0], x.cos())
+
+
+@pytest.mark.parametrize("context", [lambda: use_backend("reference"), lambda: sdpa_kernel(SDPBackend.MATH)])
+def test_a_gradient_may_be_asked_for_outside_of_what_chose_the_kernels(context):
+    def gradient(outside):
+        q = torch.randn(1, 2, 300, 16, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        with context():
+            out = attention(q, q, q, rotary=RelativeDecay(16, half_lives=50.0), bias=ALiBiEmbedding(2))
+            if not outside:
+                return torch.autograd.grad(out.square().sum(), q)[0]
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.autograd.grad, out.square().sum(), q).result()[0]
+
+    torch.testing.assert_close(gradient(outside=True), gradient(outside=False))

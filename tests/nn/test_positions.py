@@ -239,3 +239,10 @@ def test_positions_are_where_the_rows_are():
     with pytest.raises(ValueError, match="^offset must be on cpu, as the rows are, got meta$"):
         resolve(None, elsewhere[:1], 1, 2, CPU)
     assert resolve(elsewhere, 0, 1, 2, torch.device("meta")).is_meta
+
+
+def test_an_offset_in_a_tensor_must_not_wrap():
+    with pytest.raises(ValueError, match=r"offset \+ n_steps must fit into int64, got 9223372036854775809"):
+        resolve(None, torch.tensor([0, 2**63 - 1]), 2, 2, torch.device("cpu"))
+    with pytest.raises(TypeError, match="offset must be integers that fit into int64, got torch.uint64"):
+        resolve(None, torch.tensor(1, dtype=torch.uint64), 1, 2, torch.device("cpu"))
