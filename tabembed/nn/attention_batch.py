@@ -15,7 +15,7 @@ from tabembed.functional.position import elapsed
 from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.attention_blocks import ROWS, Block, blocks, halved, over_blocks, spans, written_rows
 from tabembed.nn.attention_checks import check_rising
-from tabembed.nn.attention_decay import faded_scores, faster, rates_of, reach, turned, without
+from tabembed.nn.attention_decay import faded_scores, faster, reach, turned, without
 from tabembed.nn.attention_flex import attend_flex, runs_flex
 from tabembed.nn.attention_scores import (
     as_many_heads,
@@ -133,7 +133,7 @@ def _anchored(batch: Batch, decay: RelativeDecay, span: Callable[[Block], float]
     fade within few rows, or where nothing can be read: what they fade by is written out.
     """
     n_batch, n_heads, n_q, _ = batch.q.shape
-    rates, whole = rates_of(decay), blocks(0, n_q, ROWS)
+    rates, whole = decay.known_rates(), blocks(0, n_q, ROWS)
     written = written_rows(n_batch, n_heads, batch.k.shape[2])
     if rates is None or span(whole[0]) == math.inf:
         return blocks(0, n_q, written, faded=tuple(range(decay.dim // 2)))

@@ -16,14 +16,6 @@ from tabembed.nn.decay import RelativeDecay
 from tabembed.nn.heads import as_pair, held_for
 
 
-def rates_of(decay: RelativeDecay) -> list[float] | None:
-    """The rates of all pairs of features, ``None`` where they cannot be read."""
-    if decay.log_half_lives is not None:
-        return decay.rates().detach().tolist() if can_be_read(decay.log_half_lives) else None
-    ratio, last = decay.shortest / decay.longest, max(decay.dim // 2 - 1, 1)
-    return [math.log(2) / decay.shortest * ratio ** (i / last) for i in range(decay.dim // 2)]
-
-
 def reach(dtype: torch.dtype) -> float:
     """The exponent that queries of a block may have, so that nothing is seen of keys whose own has ended."""
     return exponent_limit(dtype) + math.log(torch.finfo(dtype).eps)

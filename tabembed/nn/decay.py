@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tabembed._checks import check_bool, check_integer, check_scale, is_concrete
+from tabembed._checks import can_be_read, check_bool, check_integer, check_scale, is_concrete
 from tabembed.functional.position import elapsed
 from tabembed.functional.rotary import exponent_limit
 from tabembed.kernels import rotate
@@ -88,10 +88,19 @@ class RelativeDecay(WideModule):
         logarithms = self._first_logarithms(device) if learned is None else learned.double()
         return torch.exp(-logarithms) * (math.log(2) / self.shortest)
 
+    def known_rates(self) -> list[float] | None:
+        """The same as numbers of Python, ``None`` where learned ones cannot be read, as in a graph."""
+        if self.log_half_lives is not None:
+            return self.rates().detach().tolist() if can_be_read(self.log_half_lives) else None
+        ratio, last = self.shortest / self.longest, max(self.dim // 2 - 1, 1)
+        return [math.log(2) / self.shortest * ratio ** (i / last) for i in range(self.dim // 2)]
+
     def largest_rate(self) -> float:
         """The rate of the pair that fades fastest: what bounds how far a block may reach."""
         return (
-            math.log(2) / self.shortest if self.log_half_lives is None else float(self.rates().detach().max())
+            float(self.rates().detach().max())
+            if self.log_half_lives is not None
+            else (math.log(2) / self.shortest)
         )
 
     @property
