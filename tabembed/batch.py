@@ -30,11 +30,28 @@ class Ragged(NamedTuple):
 
     def take(self, rows: Tensor) -> Ragged:
         """The cells of some rows, in the order of ``rows`` (int64)."""
-        length = self.offsets.diff()[rows]
-        offsets = torch.cat((length.new_zeros(1), length.cumsum(0)))
-        start = torch.repeat_interleave(self.offsets[:-1][rows] - offsets[:-1], length)
-        position = torch.arange(len(start), device=start.device)
-        return Ragged(self.ids[start + position], offsets, self.missing[rows])
+        places, offsets = places_of(self.offsets, rows)
+        return Ragged(self.ids[places], offsets, self.missing[rows])
+
+
+def places_of(offsets: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the members of some groups lie that stand one after the other, and their own offsets.
+
+    Args:
+        offsets: group ``i`` owns the places from ``offsets[i]`` to ``offsets[i + 1]``.
+        groups: numbers of groups, in any order.
+
+    Shape:
+        - offsets: ``(n_groups + 1,)`` integers; groups: ``(n_taken,)`` int64
+        - output: ``(n_members,)`` int64 and ``(n_taken + 1,)`` in the dtype of ``offsets``
+
+    >>> [x.tolist() for x in places_of(torch.tensor([0, 2, 2, 5]), torch.tensor([2, 0]))]
+    [[2, 3, 4, 0, 1], [0, 3, 5]]
+    """
+    length = offsets.diff()[groups]
+    taken = torch.cat((length.new_zeros(1), length.cumsum(0).to(length.dtype)))
+    start = torch.repeat_interleave((offsets[:-1][groups] - taken[:-1]).long(), length)
+    return start + torch.arange(len(start), device=start.device), taken
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ and values never seen share it), and from ``3`` on the known values by falling c
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,3 +152,46 @@ class TableSchema:
     def lists(self) -> tuple[ListColumn, ...]:
         """Columns of ``TableBatch.lists``, in its order."""
         return tuple(c for c in self.columns if type(c) is ListColumn)
+
+    def select(self, names: Container[str]) -> TableSchema:
+        """The same with some of its columns, in their order here."""
+        return TableSchema(self.n_rows, tuple(c for c in self.columns if c.name in names))
+
+
+@dataclass(frozen=True)
+class SequenceSchema:
+    """What a fitted encoder knows of sequences: the columns of their rows, and the scale of their clock.
+
+    Args:
+        rows: the columns of a row.
+        observed: names of the columns that are known only after the row has happened.
+        strict: rows at one instant do not see each other.
+        n_sequences: number of sequences of the fit.
+        longest: most rows of a sequence.
+        span: longest time between the first and the last row of a sequence, in seconds.
+        gaps: time between neighbours, those at one instant left out, in seconds: quantiles at evenly
+            spaced levels from 0 to 1; empty where there are none.
+
+    >>> columns = (CategoricalColumn("city", (0, 0, 1, 2, 1)), CategoricalColumn("late", (0, 0, 0, 3, 1)))
+    >>> schema = SequenceSchema(TableSchema(4, columns), ("late",), False, 2, 3, 7200.0, (60.0, 3600.0))
+    >>> [column.name for column in schema.known.columns], [column.name for column in schema.after.columns]
+    (['city'], ['late'])
+    """
+
+    rows: TableSchema
+    observed: tuple[str, ...]
+    strict: bool
+    n_sequences: int
+    longest: int
+    span: float
+    gaps: tuple[float, ...] = field(repr=False)
+
+    @property
+    def known(self) -> TableSchema:
+        """The columns that are known when a row happens."""
+        return self.rows.select({column.name for column in self.rows.columns} - set(self.observed))
+
+    @property
+    def after(self) -> TableSchema:
+        """The columns that are known only after it."""
+        return self.rows.select(self.observed)
