@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -10,7 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tabembed._checks import check_integer, check_tensor
 from tabembed.batch import Index, TableBatch, places_of
+from tabembed.sequence.nested import nest
+from tabembed.sequence.packed import pack
+from tabembed.sequence.padded import PaddedSequences, pad
+from tabembed.sequence.window import Windows
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +78,11 @@ class SequenceBatch:
 
     def __getitem__(self, index: Index) -> SequenceBatch:
         """Sequences by a slice, a boolean mask, or int64 numbers; always a batch."""
-        if isinstance(index, int):
-            raise TypeError(f"SequenceBatch must be indexed by a slice, a mask or numbers, got {index}")
         if not isinstance(index, slice):
             index = torch.as_tensor(index, device=self.times.device)
             index = index.long() if index.numel() == 0 and index.dtype != torch.bool else index
+            if index.ndim != 1:
+                raise TypeError(f"SequenceBatch must be indexed by a slice, a mask or numbers, got {index}")
         chosen = torch.arange(len(self), device=self.times.device)[index]
         places, cu_seqlens = places_of(self.cu_seqlens, chosen)
         return self.at(places, cu_seqlens, self.entities[chosen.cpu().numpy()])
@@ -89,15 +94,124 @@ class SequenceBatch:
 
     def to(self, *args: Any, **kwargs: Any) -> SequenceBatch:
         """Move every tensor to a device; dtypes stay."""
-        moved = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entities", "n_input")}
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
         if device is None:
             return self
-        return replace(self, **{name: part.to(*args, **kwargs) for name, part in moved.items()})
+        non_blocking = bool(kwargs.get("non_blocking", False))
+        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> SequenceBatch:
+        """Copy every tensor to page-locked memory, from which a GPU reads faster."""
+        return self._map(lambda part: part.pin_memory())
+
+    def _map(self, function: Callable[[Any], Any]) -> SequenceBatch:
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entities", "n_input")}
+        return replace(self, **{name: function(part) for name, part in parts.items()})
 
     def tensors(self) -> dict[str, Any]:
         """A plain dict, the keyword arguments of ``SequenceEmbedding.forward``."""
         return {"rows": self.rows.tensors(), "times": self.times, "cu_seqlens": self.cu_seqlens}
+
+    def padded(self, side: str = "right") -> PaddedSequences:
+        """All sequences, filled up to the longest.
+
+        Args:
+            side: where padding stands, "right" or "left".
+
+        Raises: ValueError for another side.
+
+        >>> from tabembed.sequence.batch import example
+        >>> example().padded().tensors()["mask"].tolist()
+        [[True, True, True]]
+        """
+        return pad(self, side)
+
+    def packed(
+        self, token_budget: int, *, generator: torch.Generator | None = None
+    ) -> Iterator[SequenceBatch]:
+        """Cut into batches of whole sequences of similar length; every sequence stands in one of them.
+
+        Args:
+            token_budget: most rows of a batch; a longer sequence comes alone.
+            generator: shuffles the batches, and sequences among those of their length.
+
+        Raises: ValueError for a budget below 1, TypeError for another kind.
+
+        >>> from tabembed.sequence.batch import example
+        >>> [part.n_rows for part in example().cut(2).packed(2)]
+        [1, 2]
+        """
+        return pack(self, token_budget, generator)
+
+    def nested(self) -> dict[str, Any]:
+        """Every part as a jagged tensor of ``torch.nested``; columns of lists stay as they are.
+
+        Shape:
+            - output: ``rows`` (a dict by the names of ``TableBatch.tensors()``), ``times``, ``elapsed``,
+              ``gap`` and ``row``: ``(n_sequences, rows of each, *)``
+
+        >>> from tabembed.sequence.batch import example
+        >>> [sequence.tolist() for sequence in example().cut(2).nested()["elapsed"].unbind()]
+        [[0.0, 10.0], [20.0]]
+        """
+        return nest(self)
+
+    def windows(self, length: int, stride: int = 1) -> Windows:
+        """Windows of neighbouring rows of one entity, a data set for training: see :class:`Windows`.
+
+        Args:
+            length: rows of a window.
+            stride: rows from a window to the next.
+
+        Raises: ValueError for a length or stride below 1, TypeError for other kinds.
+
+        >>> from tabembed.sequence.batch import example
+        >>> example().windows(2)[torch.tensor([1])].elapsed
+        tensor([[10., 20.]], dtype=torch.float64)
+        """
+        return Windows(self, length, stride=stride)
+
+    def last(self, n: int) -> SequenceBatch:
+        """The last ``n`` rows of every sequence; ``elapsed`` and ``gap`` are still those of the entity.
+
+        Raises: ValueError for a number below 1, TypeError for another kind.
+
+        >>> from tabembed.sequence.batch import example
+        >>> example().last(2).elapsed
+        tensor([10., 20.], dtype=torch.float64)
+        """
+        check_integer(n=n)
+        kept = self.lengths.clamp(max=n)
+        ends = torch.stack((self.cu_seqlens[1:] - kept, self.cu_seqlens[1:]), dim=1).flatten()
+        bounds = torch.cat((ends.new_zeros(1), ends))  # kept rows are every second of these groups
+        places, cu_seqlens = places_of(bounds, 1 + 2 * torch.arange(len(self), device=ends.device))
+        return self.at(places, cu_seqlens.to(self.cu_seqlens.dtype), self.entities)
+
+    def cut(self, length: int) -> SequenceBatch:
+        """Sequences of more than ``length`` rows as several, as few and as equally long as can be.
+
+        Raises: ValueError for a length below 1, TypeError for another kind.
+
+        >>> from tabembed.sequence.batch import example
+        >>> example().cut(2).lengths.tolist()
+        [2, 1]
+        """
+        check_integer(length=length)
+        n = self.lengths
+        pieces = ((n + length - 1) // length).clamp(min=1)
+        owner = torch.repeat_interleave(pieces)
+        number = torch.arange(len(owner), device=n.device) - (pieces.cumsum(0) - pieces)[owner]
+        starts = self.cu_seqlens[owner] + (n[owner] * number + pieces[owner] - 1) // pieces[owner]
+        cu_seqlens = torch.cat((starts.to(self.cu_seqlens.dtype), self.cu_seqlens[-1:]))
+        return replace(self, cu_seqlens=cu_seqlens, entities=self.entities[owner.cpu().numpy()])
+
+    def __repr__(self) -> str:
+        here = torch.zeros(self.n_input, dtype=torch.bool, device=self.row.device)
+        here[self.row] = True
+        here[self.merged[:, 0]] = here[self.merged[:, 1]]
+        absent = self.n_input - int(here.sum())
+        left = f"; {absent:,} rows of the table are not here" if absent else ""
+        return f"SequenceBatch({len(self):,} sequences, {self.n_rows:,} rows{left})"
 
     def to_input_order(self, vectors: Tensor) -> Tensor:
         """Put something of every row back on the rows of the table that was encoded.
@@ -109,10 +223,17 @@ class SequenceBatch:
             - vectors: ``(n_rows, *)``
             - output: ``(n_input, *)``; NaN for rows of the table that are not here
 
+        Raises: TypeError for what is no tensor of floats, ValueError for another number of rows.
+
         >>> from tabembed.sequence.batch import example
         >>> example().to_input_order(torch.tensor([10.0, 20.0, 30.0]))
         tensor([30., 10., 20.])
         """
+        check_tensor(vectors, "vectors")
+        if not vectors.is_floating_point():
+            raise TypeError(f"vectors must be floats: rows not here are NaN, got {vectors.dtype}")
+        if vectors.ndim == 0 or len(vectors) != self.n_rows:
+            raise ValueError(f"vectors must have {self.n_rows} rows, got shape {tuple(vectors.shape)}")
         out = vectors.new_full((self.n_input, *vectors.shape[1:]), torch.nan)
         out[self.row] = vectors
         out[self.merged[:, 0]] = out[self.merged[:, 1]]
