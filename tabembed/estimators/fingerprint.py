@@ -7,10 +7,13 @@ import warnings
 from typing import Any
 
 from tabembed.batch import TableBatch
+from tabembed.sequence.batch import SequenceBatch
 
 
-def fingerprint(batch: TableBatch) -> str:
+def fingerprint(batch: TableBatch | SequenceBatch) -> str:
     """Hash every tensor of a batch; equal rows in another order give another mark.
+
+    Sequences are in their own order: the order of their rows in a table is not part of the mark.
 
     >>> import torch
     >>> empty = torch.zeros(2, 0)
@@ -19,8 +22,10 @@ def fingerprint(batch: TableBatch) -> str:
     (True, False)
     """
     mark = hashlib.blake2b(digest_size=16)
-    lists = [tensor for ragged in batch.lists.values() for tensor in ragged]
-    for tensor in (batch.ids, batch.values, batch.missing, batch.times, *lists):
+    rows = batch if isinstance(batch, TableBatch) else batch.rows
+    own = () if isinstance(batch, TableBatch) else (batch.cu_seqlens, batch.times)
+    lists = [tensor for ragged in rows.lists.values() for tensor in ragged]
+    for tensor in (rows.ids, rows.values, rows.missing, rows.times, *lists, *own):
         mark.update(repr(tuple(tensor.shape)).encode())
         mark.update(tensor.cpu().contiguous().numpy().tobytes())
     return mark.hexdigest()

@@ -1,27 +1,82 @@
-"""A fitted ``TableEmbedder`` as plain JSON and named arrays, and back."""
+"""A fitted embedder as plain JSON and named arrays, and back."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 import tabembed.nn
 from tabembed import artifact
 from tabembed.artifact import ArtifactError
-from tabembed.schema import TableSchema
-from tabembed.table import TableEncoder
-from tabembed.training.network import MAKERS, TableNetwork
+from tabembed.training.network import MAKERS
 
 _FITTED = ("target_type_", "n_iter_", "validation_losses_", "n_features_in_", "_fingerprint")
+_NESTED = ("embedding", "sequence")
+"""Arguments of networks that are keywords themselves."""
 
 
-def save(embedder: Any, path: Any) -> None:
-    """Write a fitted embedder as a model folder."""
+class SavedEmbedder(BaseEstimator):
+    """What an embedder needs to be saved, loaded and pickled, and stays small in: its weights are arrays.
+
+    A class that has this says what its encoder and its network are. Its fit sets ``encoder_``, ``network_``,
+    ``_built`` (the keywords of the network), ``classes_`` and what ``_FITTED`` names.
+    """
+
+    _encoder_class: Any
+    _network_class: Any
+
+    def save(self, path: Any) -> None:
+        """Write the fitted embedder as a folder, without pickle.
+
+        Args:
+            path: the folder.
+
+        Raises: ValueError when ``numeric``, ``time``, ``cv`` or ``random_state`` is an object that has no
+            place in such a folder.
+        """
+        check_is_fitted(self)
+        artifact.write(path, type(self).__name__, *_to_artifact(self))
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a folder that ``save`` wrote.
+
+        Raises: ArtifactError when it is not a complete model that this version can read.
+        """
+        config, arrays = artifact.read(path, [cls.__name__])
+        try:
+            return _from_artifact(cls, config, arrays)
+        except ArtifactError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise ArtifactError(f"{path}: must hold a complete {cls.__name__}, got {error!r}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Weights as arrays: they load without a GPU, and joblib can hash them."""
+        state = super().__getstate__().copy()
+        if "network_" in state:
+            state["network_"] = weights(state["network_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "network_" in state:
+            self.network_ = _rebuild(self, state["network_"])
+
+
+def weights(network: nn.Module) -> dict[str, np.ndarray]:
+    """Every weight of a network as an array of its own."""
+    return {name: tensor.cpu().numpy().copy() for name, tensor in network.state_dict().items()}
+
+
+def _to_artifact(embedder: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     params = embedder.get_params(deep=False)
     default = params.pop("encoder") is None
     encoder, encoder_arrays = embedder.encoder_.to_artifact()
@@ -38,42 +93,29 @@ def save(embedder: Any, path: Any) -> None:
     }
     arrays = {f"encoder.{name}": array for name, array in encoder_arrays.items()}
     arrays |= {f"network.{name}": array for name, array in weights(embedder.network_).items()}
-    artifact.write(path, type(embedder).__name__, config, arrays)
+    return config, arrays
 
 
-def load(cls: Any, path: Any) -> Any:
-    """Read the folder of an embedder of class ``cls``."""
-    config, arrays = artifact.read(path, [cls.__name__])
-    try:
-        params = {name: _from_json(name, value) for name, value in config["params"].items()}
-        embedder = cls(**params)
-        embedder.encoder_ = TableEncoder.from_artifact(config["encoder"], _part(arrays, "encoder."))
-        if not config["default_encoder"]:
-            embedder.encoder = clone(embedder.encoder_)
-        embedder._built = {name: _from_json(name, value) for name, value in config["built"].items()}
-        embedder.network_ = rebuild(embedder.encoder_.schema_, embedder._built, _part(arrays, "network."))
-        embedder.classes_ = None if config["classes"] is None else np.array(config["classes"])
-        if config["feature_names_in"] is not None:
-            embedder.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)
-        for name in _FITTED:
-            setattr(embedder, name, config["fitted"][name])
-    except ArtifactError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise ArtifactError(f"{path}: must hold a complete TableEmbedder, got {error!r}") from None
+def _from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    params = {name: _from_json(name, value) for name, value in config["params"].items()}
+    encoder = cls._encoder_class.from_artifact(config["encoder"], _part(arrays, "encoder."))
+    embedder = cls(None if config["default_encoder"] else clone(encoder), **params)
+    embedder.encoder_ = encoder
+    embedder._built = {name: _from_json(name, value) for name, value in config["built"].items()}
+    embedder.network_ = _rebuild(embedder, _part(arrays, "network."))
+    embedder.classes_ = None if config["classes"] is None else np.array(config["classes"])
+    if config["feature_names_in"] is not None:
+        embedder.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)
+    for name in _FITTED:
+        setattr(embedder, name, config["fitted"][name])
     return embedder
 
 
-def weights(network: TableNetwork) -> dict[str, np.ndarray]:
-    """Every weight of a network as an array of its own."""
-    return {name: tensor.cpu().numpy().copy() for name, tensor in network.state_dict().items()}
-
-
-def rebuild(schema: TableSchema, built: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableNetwork:
-    """Make a network again from what it was built with and its weights, without drawing any."""
+def _rebuild(embedder: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Make the network again from what it was built with and its weights, without drawing any."""
     # On the meta device nothing is allocated: a wrong width is an error before it is memory.
     with torch.device("meta"):
-        network = TableNetwork(schema, **built)
+        network = embedder._network_class(embedder.encoder_.schema_, **embedder._built)
     network.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in arrays.items()}, assign=True)
     network.eval()
     return network.requires_grad_(False)
@@ -86,7 +128,7 @@ def _part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 def _to_json(name: str, value: Any) -> Any:
     if name in MAKERS:
         return _maker_to_json(name, value)
-    if name == "embedding":
+    if name in _NESTED:
         return {inner: _to_json(inner, value[inner]) for inner in value}
     try:
         return json.loads(json.dumps(value, default=_plain))
@@ -105,7 +147,7 @@ def _from_json(name: str, value: Any) -> Any:
     if name in MAKERS and value is not None:
         maker = getattr(tabembed.nn, _allowed(name, value[name])).from_columns
         return partial(maker, **value["keywords"]) if value["keywords"] else maker
-    if name == "embedding":
+    if name in _NESTED:
         return {inner: _from_json(inner, value[inner]) for inner in value}
     return tuple(value) if isinstance(value, list) else value
 

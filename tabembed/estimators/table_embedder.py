@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from tabembed.estimators import saved_embedder
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
+from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.tables import check_names, check_table
 from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
@@ -26,7 +26,7 @@ from tabembed.training.objective import check_target, make_objective
 from tabembed.training.vectors import check_output, vectors
 
 
-class TableEmbedder(TransformerMixin, BaseEstimator):
+class TableEmbedder(TransformerMixin, SavedEmbedder):
     """Learn a vector for every category and every row of a table by predicting a target.
 
     ``fit_transform`` gives every training row vectors from a network that was not trained on it
@@ -92,6 +92,9 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
     >>> embedder.get_feature_names_out().tolist()
     ['city_e0', 'rooms']
     """
+
+    _encoder_class = TableEncoder
+    _network_class = TableNetwork
 
     def __init__(
         self,
@@ -219,26 +222,6 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         names = [f"e{i}" for i in range(weight.shape[1])]
         return pd.concat([table, pd.DataFrame(weight, columns=names)], axis=1)
 
-    def save(self, path: Any) -> None:
-        """Write the fitted embedder as a folder, without pickle.
-
-        Args:
-            path: the folder.
-
-        Raises: ValueError when ``numeric``, ``time``, ``cv`` or ``random_state`` is an object that has no
-            place in such a folder.
-        """
-        check_is_fitted(self)
-        saved_embedder.save(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> TableEmbedder:
-        """Read a folder that ``save`` wrote.
-
-        Raises: ArtifactError when it is not a complete model that this version can read.
-        """
-        return saved_embedder.load(cls, path)
-
     @own_modes()
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
         check_output(self.output)
@@ -286,18 +269,6 @@ class TableEmbedder(TransformerMixin, BaseEstimator):
         own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}
         embedding = {name: getattr(self, name) for name in ("embed_dims", *MAKERS)}
         return {"n_outputs": n_outputs, **own, "embedding": embedding}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Weights as arrays: they load without a GPU, and joblib can hash them."""
-        state = super().__getstate__().copy()
-        if "network_" in state:
-            state["network_"] = saved_embedder.weights(self.network_)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "network_" in state:
-            self.network_ = saved_embedder.rebuild(self.encoder_.schema_, self._built, state["network_"])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

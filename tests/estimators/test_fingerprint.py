@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from tabembed import LearnedFourierTransformer, TableEmbedder, TableEncoder
 from tabembed.estimators.fingerprint import fingerprint
+from tabembed.sequence.batch import example
 
 
 def test_every_part_of_a_batch_marks_it():
@@ -45,3 +47,14 @@ def test_the_warning_names_the_line_that_calls_transform(estimator, rows):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         estimator.transform(X[::-1])
+
+
+def test_the_clock_and_the_borders_of_sequences_mark_them_and_the_order_of_the_table_does_not():
+    batch = example()
+    changed = [
+        replace(batch, times=batch.times + 1),
+        replace(batch, cu_seqlens=torch.tensor([0, 1, 3], dtype=torch.int32), entities=np.array(["a", "b"])),
+        replace(batch, rows=batch.rows[[1, 0, 2]]),
+    ]
+    assert len({fingerprint(b) for b in (batch, *changed)}) == 4
+    assert fingerprint(replace(batch, row=batch.row.flip(0))) == fingerprint(batch)
