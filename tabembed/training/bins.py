@@ -85,7 +85,7 @@ def tree_edges(
     return [torch.from_numpy(np.unique(e.astype(x.dtype))).to(values.device) for e in edges]
 
 
-def adapt_bins(network: Network, batch: TableBatch, target: Tensor, objective: Objective) -> None:
+def adapt_bins(network: Network, batch: TableBatch, target: Tensor | None, objective: Objective) -> None:
     """Let the module of the continuous columns fit itself to the rows of a training.
 
     A module that wants to has a method ``adapt(values, missing, find_edges)``, which is called once,
@@ -95,17 +95,17 @@ def adapt_bins(network: Network, batch: TableBatch, target: Tensor, objective: O
     Args:
         network: the network that is to be trained.
         batch: the rows that it is trained on, and none else.
-        target: their targets.
+        target: their targets; ``None`` leaves the module as it is.
         objective: what the target is.
     """
     adapt = getattr(network.numeric, "adapt", None)
-    if adapt is None:
+    if adapt is None or target is None:
         return
 
     def edges(values: Tensor, missing: Tensor, n_bins: int) -> list[Tensor]:
         return tree_edges(values, target, n_bins, classes=objective.classes is not None, missing=missing)
 
-    adapt(batch.values, batch.missing, edges)
+    adapt(*network.numbers(batch), edges)
 
 
 def _edges(tree: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ import torch
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from torch import Tensor
 
-from tabembed.batch import TableBatch
 from tabembed.training.loop import Settings, train
 from tabembed.training.network import Network
 from tabembed.training.objective import Objective
@@ -62,82 +61,104 @@ def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> 
 
 def fit_with_folds(
     initial: AnyNetwork,
-    batch: TableBatch,
+    batch: Any,
     target: Tensor,
     objective: Objective,
     settings: Settings,
     *,
     splits: Sequence[Split],
     seed: int,
-    vectors: Callable[[AnyNetwork, TableBatch], np.ndarray],
+    vectors: Callable[[AnyNetwork, Any], np.ndarray],
     n_aligned: int,
+    coordinates: Callable[[AnyNetwork, Any], np.ndarray] | None = None,
+    by_unit: bool = True,
 ) -> tuple[AnyNetwork, list[float], np.ndarray | None]:
-    """Train a network on all rows, then one for each fold, all from the same weights.
+    """Train a network on all units, then one for each fold, all from the same weights.
 
-    The folds make as many passes as the full fit kept: folds that stop when they like differ in scale.
+    A unit is a row of a table, or a sequence. The folds make as many passes as the full fit kept: folds
+    that stop when they like differ in scale.
 
     Args:
         initial: untrained; left as it is.
-        batch: all rows.
+        batch: all units.
         target: their targets, as ``make_objective`` made them.
         objective: the loss.
         settings: how to train.
-        splits: pairs (training rows, tested rows); empty for the full fit alone.
+        splits: pairs (training units, tested units); empty for the full fit alone.
         seed: all that is random in the full fit follows from it, in each fold from one of the next.
-        vectors: what a network makes of rows.
+        vectors: what a network makes of units.
         n_aligned: how many of the last entries of a vector ``cross_fit`` maps.
+        coordinates: as in ``cross_fit``.
+        by_unit: as in ``cross_fit``.
 
-    Returns: the network of all rows, its losses as ``train`` gives them, and what ``cross_fit`` gives,
+    Returns: the network of all units, its losses as ``train`` gives them, and what ``cross_fit`` gives,
         ``None`` without splits.
     """
     network = copy.deepcopy(initial)
     losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
     if not splits:
         return network, losses, None
-    n_passes = losses.index(min(losses)) if losses else settings.max_iter
+    n_passes, examples = passes_kept(losses, settings), initial.examples(batch, target)
 
-    def fit_fold(fold: int, rows: Tensor) -> AnyNetwork:
-        network = copy.deepcopy(initial)
+    def fit_fold(fold: int, units: Tensor) -> AnyNetwork:
+        network, part = copy.deepcopy(initial), examples[units]
         title = f"fold {fold + 1} of {len(splits)}"
         own: dict[str, Any] = {"seed": seed + fold + 1, "n_passes": n_passes, "title": title}
-        train(network, batch[rows], target[rows], objective, settings, **own)
+        train(network, part.batch, part.target, objective, settings, **own)
         return network
 
-    return network, losses, cross_fit(splits, batch, network, fit_fold, vectors, n_aligned)
+    places = None if by_unit else examples.places
+    found = cross_fit(splits, batch, network, fit_fold, vectors, n_aligned, coordinates, places)
+    return network, losses, found
+
+
+def passes_kept(losses: Sequence[float], settings: Settings) -> int:
+    """Passes behind the best state of a training, given what ``train`` returned.
+
+    >>> passes_kept([0.7, 0.5, 0.6], Settings()), passes_kept([], Settings(max_iter=4))
+    (1, 4)
+    """
+    return losses.index(min(losses)) if losses else settings.max_iter
 
 
 def cross_fit(
     splits: Sequence[Split],
-    batch: TableBatch,
+    batch: Any,
     full: AnyNetwork,
     fit: Callable[[int, Tensor], AnyNetwork],
-    vectors: Callable[[AnyNetwork, TableBatch], np.ndarray],
+    vectors: Callable[[AnyNetwork, Any], np.ndarray],
     n_aligned: int,
+    coordinates: Callable[[AnyNetwork, Any], np.ndarray] | None = None,
+    places: Callable[[Tensor], Tensor] | None = None,
 ) -> np.ndarray:
-    """Vectors of every row from the fold that did not train on it, in the full fit's coordinates.
+    """Vectors of every unit from the fold that did not train on it, in the full fit's coordinates.
 
     Args:
-        splits: pairs (training rows, tested rows).
-        batch: all rows.
-        full: the network that was trained on all rows.
-        fit: trains a network on some rows; given the fold's number and the rows.
-        vectors: what a network makes of rows.
+        splits: pairs (training units, tested units).
+        batch: all units.
+        full: the network that was trained on all units.
+        fit: trains a network on some units; given the fold's number and the units.
+        vectors: what a network makes of units.
         n_aligned: how many of the last entries of a vector are mapped to the coordinates of
             ``full``; the others share them because all folds start from the same weights.
+        coordinates: vectors whose coordinates those entries have, if not their own: one linear map
+            takes both, but there may be more of these to find it from.
+        places: which of the vectors of all units belong to some of them; ``None``: one a unit.
 
     Shape:
-        - output: ``(n_rows, n_vectors)`` float32
+        - output: ``(n_vectors, width)`` float32
     """
-    parts, order = [], np.concatenate([test for _, test in splits])
-    for fold, (rows, tested) in enumerate((torch.from_numpy(a), torch.from_numpy(b)) for a, b in splits):
-        network = fit(fold, rows)
+    parts, order = [], []
+    for fold, (units, tested) in enumerate((torch.from_numpy(a), torch.from_numpy(b)) for a, b in splits):
+        network = fit(fold, units)
         part = vectors(network, batch[tested])
         if n_aligned:
-            seen, aligned = batch[rows], slice(part.shape[1] - n_aligned, None)
-            move = ridge_map(vectors(network, seen)[:, aligned], vectors(full, seen)[:, aligned])
-            part[:, aligned] = move(part[:, aligned])
+            seen, aligned = batch[units], slice(part.shape[1] - n_aligned, None)
+            theirs, ours = ((coordinates or vectors)(net, seen)[:, -n_aligned:] for net in (network, full))
+            part[:, aligned] = ridge_map(theirs, ours)(part[:, aligned])
         parts.append(part)
-    return np.concatenate(parts)[np.argsort(order)]
+        order.append(tested if places is None else places(tested))
+    return np.concatenate(parts)[np.argsort(torch.cat(order).numpy())]
 
 
 def ridge_map(source: np.ndarray, goal: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

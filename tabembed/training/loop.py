@@ -5,16 +5,15 @@ from __future__ import annotations
 import copy
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tabembed._checks import check_integer, check_probability, check_real
-from tabembed.batch import TableBatch
-from tabembed.schema import UNKNOWN
 from tabembed.training.bins import adapt_bins
+from tabembed.training.examples import Examples
 from tabembed.training.network import Network
 from tabembed.training.objective import Objective
 
@@ -69,7 +68,7 @@ class Settings:
 
 def train(
     network: Network,
-    batch: TableBatch,
+    batch: Any,
     target: Tensor,
     objective: Objective,
     settings: Settings,
@@ -80,46 +79,44 @@ def train(
 ) -> list[float]:
     """Train a network in place and leave it in its best state, in evaluation mode.
 
-    The best state is the one with the smallest loss on held-out rows, the untrained one included;
-    without held-out rows it is the last. Ids that no training row had get the vector of the
-    unknown id.
+    The best state is the one with the smallest loss on held-out units (rows of a table, or whole
+    sequences), the untrained one included; without held-out units it is the last. Ids that no
+    training row had get the vector of the unknown id.
 
     Args:
         network: what to train.
-        batch: the rows.
+        batch: what ``network.examples`` takes: a table's rows, or sequences.
         target: their targets, as ``make_objective`` made them.
         objective: the loss.
         settings: how to train.
-        seed: order of the rows, held-out rows and dropout follow from it.
+        seed: order of the units, held-out units and dropout follow from it.
         n_passes: stop after so many of the ``max_iter`` passes; nothing is held out then.
         title: shown before the progress bar.
 
-    Returns: loss on the held-out rows before training and after every pass, empty without
-        held-out rows.
+    Returns: loss on the held-out units before training and after every pass, empty without
+        held-out units.
     """
     order_generator = torch.Generator().manual_seed(seed)
-    batch, target = batch.to(settings.device), target.to(settings.device)
+    examples = network.examples(batch, target).to(settings.device)
     network.to(settings.device)
     fraction = settings.validation_fraction if n_passes is None else 0.0
-    training, validation = _split(len(batch), fraction, order_generator)
-    held_out, held_out_target = unseen_to_unknown(batch[validation], batch[training]), target[validation]
-    batch, target = _by_rows(batch[training]), target[training]
-    adapt_bins(network, batch, target, objective)
+    training, validation = _split(len(examples), fraction, order_generator)
+    held_out = examples[validation].unseen_to_unknown(examples[training])
+    examples = examples[training].ready(settings)
+    adapt_bins(network, examples.rows, examples.row_target, objective)
     _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
-    batch_size = settings.rows_per_step(len(batch))
     groups = network.param_groups(settings.learning_rate_init, settings.alpha)
     optimizer = torch.optim.AdamW(groups, fused=True)
-    n_steps = settings.max_iter * math.ceil(len(batch) / batch_size)
+    n_steps = settings.max_iter * examples.n_steps(settings)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, n_steps))
-    losses = [_mean_loss(network, held_out, held_out_target, objective)] if len(held_out) else []
+    losses = [_mean_loss(network, held_out, objective)] if len(held_out) else []
     best = copy.deepcopy(network.state_dict())
     passes = range(settings.max_iter if n_passes is None else n_passes)
     with _progress(title, len(passes), settings.verbose) as advance:
         for epoch in passes:
             network.train()
-            order = torch.randperm(len(batch), generator=order_generator).to(settings.device)
-            for rows in order.split(batch_size):
-                loss = objective.loss(network(**batch[rows].tensors()), target[rows])
+            for part in examples.steps(settings, order_generator):
+                loss = objective.loss(network(**part.batch.tensors()), part.target)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -127,7 +124,7 @@ def train(
             advance(epoch)
             if not len(held_out):
                 continue
-            losses.append(_mean_loss(network, held_out, held_out_target, objective))
+            losses.append(_mean_loss(network, held_out, objective))
             best_pass = losses.index(min(losses))
             if best_pass == len(losses) - 1:
                 best = copy.deepcopy(network.state_dict())
@@ -135,57 +132,35 @@ def train(
                 break
     if len(held_out):
         network.load_state_dict(best)
-    network.forget_unseen(batch)
+    network.forget_unseen(examples.rows)
     _set_generator(network, None)
     network.eval()
     network.requires_grad_(False)
     return losses
 
 
-def unseen_to_unknown(batch: TableBatch, training: TableBatch) -> TableBatch:
-    """The same rows, with the unknown id for every id that no row of ``training`` has.
-
-    >>> column = lambda *ids: TableBatch(torch.tensor(ids)[:, None], torch.zeros(len(ids), 0),
-    ...     torch.zeros(len(ids), 0).bool(), torch.zeros(len(ids), 0).long())
-    >>> unseen_to_unknown(column(3, 4, 5), column(3, 5, 3)).ids.ravel().tolist()
-    [3, 2, 5]
-    """
-    columns = [_map_unseen(a, b) for a, b in zip(batch.ids.unbind(1), training.ids.unbind(1), strict=True)]
-    lists = {
-        name: ragged._replace(ids=_map_unseen(ragged.ids, training.lists[name].ids))
-        for name, ragged in batch.lists.items()
-    }
-    return replace(batch, ids=torch.stack(columns, 1) if columns else batch.ids, lists=lists)
-
-
-def _map_unseen(ids: Tensor, seen: Tensor) -> Tensor:
-    return ids.where(torch.isin(ids, seen), UNKNOWN)
-
-
-def _split(n_rows: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows to hold out; too few rows are all trained on."""
-    order = torch.randperm(n_rows, generator=generator)
-    n_held_out = round(fraction * n_rows)
-    n_held_out = n_held_out if n_held_out < n_rows else 0
+def _split(n_units: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Units to train on and units to hold out; too few are all trained on."""
+    order = torch.randperm(n_units, generator=generator)
+    n_held_out = round(fraction * n_units)
+    n_held_out = n_held_out if n_held_out < n_units else 0
     return order[n_held_out:].sort().values, order[:n_held_out].sort().values
-
-
-def _by_rows(batch: TableBatch) -> TableBatch:
-    """The same batch with every row in one piece of memory, from which minibatches are cut faster."""
-    flat = {name: getattr(batch, name).contiguous() for name in ("ids", "values", "missing", "times")}
-    return replace(batch, **flat)
 
 
 def _rate(step: int, n_steps: int) -> float:
     """Share of the full learning rate: a linear rise, then half a cosine down to zero."""
-    done = step / n_steps
+    done = min(step / n_steps, 1.0)  # sequences may fill a minibatch more than was counted
     return (done + 1 / n_steps) / WARM_UP if done < WARM_UP else 0.5 + 0.5 * math.cos(math.pi * done)
 
 
 @torch.no_grad()
-def _mean_loss(network: Network, batch: TableBatch, target: Tensor, objective: Objective) -> float:
+def _mean_loss(network: Network, examples: Examples, objective: Objective) -> float:
     network.eval()
-    return float(objective.loss(network(**batch.tensors()), target))
+    mean, n_targets = 0.0, len(examples.target)
+    for part in examples.parts():
+        loss = objective.loss(network(**part.batch.tensors()), part.target)
+        mean += float(loss) * (len(part.target) / n_targets)
+    return mean
 
 
 def _set_generator(network: Network, generator: torch.Generator | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +17,7 @@ from tabembed.nn import TableEmbedding
 from tabembed.nn.draws import undrawn_linear, uniform_
 from tabembed.nn.dropout import Dropout
 from tabembed.schema import MISSING, MISSING_TIME, UNKNOWN, TableSchema
+from tabembed.training.examples import Examples, TableExamples
 
 MAKERS = ("numeric", "time")
 """Arguments of ``TableEmbedding`` that make a module of some columns."""
@@ -46,10 +47,18 @@ class Hidden(nn.Module):
 class Network(nn.Module):
     """What the loop trains: it predicts a target from the tensors of a batch."""
 
+    def examples(self, batch: Any, target: Tensor) -> Examples:
+        """What a training draws from: the rows of a table, unless a network says otherwise."""
+        return TableExamples(batch, target)
+
     @property
     def numeric(self) -> Any:
         """The module of the continuous columns that may fit itself to the rows, if there is one."""
         return None
+
+    def numbers(self, rows: TableBatch) -> tuple[Tensor, Tensor]:
+        """Values and missing flags that this module gets of some rows."""
+        return rows.values, rows.missing
 
     def param_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
         """Parameter groups for an optimiser."""
@@ -162,20 +171,31 @@ class TableNetwork(Network):
         own = self.embedding.param_groups(learning_rate, weight_decay)
         return [*own, {"params": dense, "lr": learning_rate, "weight_decay": weight_decay}]
 
-    @torch.no_grad()
     def forget_unseen(self, training: TableBatch) -> None:
         """Give every id that no row of ``training`` has the vector of the unknown id."""
-        seen = dict(zip([c.name for c in self.schema.categorical], training.ids.unbind(1), strict=True))
-        seen |= {name: ragged.ids for name, ragged in training.lists.items()}
-        for name, ids in seen.items():
-            weight = self.embedding.weight(name)
-            unseen = torch.bincount(ids, minlength=len(weight)) == 0
-            unseen[:MISSING] = unseen[UNKNOWN] = False
-            weight[unseen] = weight[UNKNOWN].clone()
+        forget_unseen(self.schema, self.embedding.weight, training)
 
     def _dims(self) -> dict[str, int]:
         dims = self.embedding.embedding_dims()
         return {c.name: dims[c.name] for c in (*self.schema.categorical, *self.schema.lists)}
+
+
+@torch.no_grad()
+def forget_unseen(schema: TableSchema, weight: Callable[[str], Tensor], training: TableBatch) -> None:
+    """Give every id that no row of ``training`` has the vector of the unknown id.
+
+    Args:
+        schema: the columns of ``training``.
+        weight: the table of a column, by its name.
+        training: the rows of a training.
+    """
+    seen = dict(zip([c.name for c in schema.categorical], training.ids.unbind(1), strict=True))
+    seen |= {name: ragged.ids for name, ragged in training.lists.items()}
+    for name, ids in seen.items():
+        table = weight(name)
+        unseen = torch.bincount(ids, minlength=len(table)) == 0
+        unseen[:MISSING] = unseen[UNKNOWN] = False
+        table[unseen] = table[UNKNOWN].clone()
 
 
 def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator) -> nn.Linear:

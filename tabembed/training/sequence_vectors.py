@@ -1,0 +1,50 @@
+"""What a trained network makes of sequences: a vector of every row, or of every entity."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabembed._checks import check_choice
+from tabembed.sequence.batch import SequenceBatch
+from tabembed.training.sequence_examples import BUDGET, numbered
+from tabembed.training.sequence_network import SequenceNetwork
+
+OUTPUTS = ("row", "entity")
+
+
+@torch.no_grad()
+def sequence_vectors(network: SequenceNetwork, batch: SequenceBatch, output: str) -> np.ndarray:
+    """What a trained network makes of sequences, on the CPU.
+
+    Computed in float64, so that a row's vector does not depend on the sequences beside its own.
+
+    Args:
+        network: a network in evaluation mode.
+        batch: the sequences, whole.
+        output: ``"row"``, one vector a row in the flat order of the batch; ``"entity"``, one a sequence.
+
+    Shape:
+        - output: ``(n_rows, row_dim)`` or ``(n_sequences, row_dim)`` float32
+
+    Raises: ValueError when ``output`` is neither of the two.
+    """
+    check_choice(OUTPUTS, output=output)
+    device, twin = network.head.weight.device, copy.deepcopy(network).double()
+    encode = twin.rows if output == "row" else twin.entities
+    found = torch.zeros(batch.n_rows if output == "row" else len(batch), network.row_dim)
+    for part in numbered(batch).packed(BUDGET):
+        place = part.row if output == "row" else torch.from_numpy(part.entities)
+        found[place] = encode(**_doubled(part.to(device))).float().cpu()
+    return found.numpy()
+
+
+def _doubled(batch: SequenceBatch) -> dict[str, Any]:
+    """The tensors of a batch, its numbers in float64."""
+    tensors: dict[str, Any] = batch.tensors()
+    values: Tensor = tensors["rows"]["values"]
+    return {**tensors, "rows": {**tensors["rows"], "values": values.double()}}
