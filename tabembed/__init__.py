@@ -13,6 +13,7 @@ _HOMES = {
     "Continuous": "tabembed.table",
     "Datetime": "tabembed.table",
     "CategoricalList": "tabembed.table",
+    "SequenceEncoder": "tabembed.sequence",
     "TableEmbedder": "tabembed.estimators",
     "CyclicTransformer": "tabembed.estimators",
     "GaussianFourierTransformer": "tabembed.estimators",
@@ -53,6 +54,7 @@ _HOMES = {
     "row_positions": "tabembed.functional.position",
     "use_backend": "tabembed.kernels",
     "TableBatch": "tabembed.batch",
+    "SequenceBatch": "tabembed.sequence",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
 }
@@ -102,6 +104,8 @@ if TYPE_CHECKING:
     from tabembed.nn import coverage as coverage
     from tabembed.nn.elapsed import decay as decay
     from tabembed.schema import TableSchema as TableSchema
+    from tabembed.sequence import SequenceBatch as SequenceBatch
+    from tabembed.sequence import SequenceEncoder as SequenceEncoder
     from tabembed.table import Categorical as Categorical
     from tabembed.table import CategoricalList as CategoricalList
     from tabembed.table import Continuous as Continuous

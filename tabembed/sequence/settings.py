@@ -1,0 +1,65 @@
+"""The settings of an encoder of sequences: checked, and what they say of a table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import clone
+
+from tabembed.table import TableEncoder
+from tabembed.table.kinds import given_specs
+
+TIES = ("stable", "merge", "error", "strict")
+ON_MISSING = ("error", "drop")
+
+
+def check_settings(encoder: Any) -> None:
+    """Check what was given to the constructor.
+
+    Raises: TypeError for the kind of a setting, ValueError for its value.
+    """
+    for name in ("entity", "time"):
+        if not isinstance(getattr(encoder, name), str):
+            raise TypeError(f"{name} must be the name of a column, got {getattr(encoder, name)!r}")
+    if encoder.entity == encoder.time:
+        raise ValueError(f"entity and time must be two columns, got {encoder.entity!r} twice")
+    observed = encoder.observed
+    if isinstance(observed, str) or not isinstance(observed, Sequence):
+        raise TypeError(f"observed must be a list of names, got {observed!r}")
+    for name in observed:
+        if name in (encoder.entity, encoder.time):
+            raise ValueError(f"column {name!r}: must be known when a row happens, got it in observed")
+    for name, allowed in (("ties", TIES), ("on_missing", ON_MISSING)):
+        if getattr(encoder, name) not in allowed:
+            raise ValueError(f"{name} must be one of {list(allowed)}, got {getattr(encoder, name)!r}")
+    count = encoder.max_events
+    if count is not None and (isinstance(count, bool) or not isinstance(count, Integral)):
+        raise TypeError(f"max_events must be None or an int, got {count!r}")
+    if count is not None and count < 1:
+        raise ValueError(f"max_events must be at least 1, got {count}")
+
+
+def row_encoder(encoder: Any, names: Sequence[str]) -> tuple[TableEncoder, list[str]]:
+    """A new encoder for the columns of a row, and their names.
+
+    Args:
+        encoder: settings: ``entity``, ``time``, ``columns`` and ``observed``.
+        names: names of the table's columns.
+
+    Raises: ValueError for columns that are not there, or are observed but left out.
+    """
+    for name in (encoder.entity, encoder.time, *encoder.observed):
+        if name not in names:
+            raise ValueError(f"column {name!r}: must be in the table, which has {list(names)}")
+    given = encoder.columns
+    rows = clone(given) if isinstance(given, TableEncoder) else TableEncoder(given)
+    specs = given_specs(rows.columns, names)
+    for name in (encoder.entity, encoder.time):
+        if rows.columns is None or name not in rows.columns:
+            specs.pop(name, None)
+    for name in encoder.observed:
+        if name not in specs:
+            raise ValueError(f"column {name!r}: is observed, so columns must not leave it out")
+    return rows.set_params(columns={n: spec for n, spec in specs.items() if spec is not None}), list(specs)
