@@ -397,3 +397,224 @@ def gather_gradients(ids: Sequence[Sequence[int]], grads: Table, tables: Sequenc
             if 0 <= i < len(table):
                 table[i] = [a + b for a, b in zip(table[i], part, strict=True)]
     return reached
+
+
+# Rows of an entity in time
+
+SECOND = 10**9  # nanoseconds
+
+
+def last_present(cells: Sequence[Any]) -> Any:
+    """The last cell that is not missing (None), if there is one."""
+    found = None
+    for cell in cells:
+        if cell is not None:
+            found = cell
+    return found
+
+
+def merged_rows(
+    places: list[int], times: Sequence[int], columns: dict[str, list[Any]]
+) -> tuple[list[int], dict[str, list[Any]], list[tuple[int, int]]]:
+    """One row an instant: of each column the last present cell; it stands at the place of the last of
+    them. The others, with the place that stands for them."""
+    kept: list[int] = []
+    cells: dict[str, list[Any]] = {name: [] for name in columns}
+    gone: list[tuple[int, int]] = []
+    start = 0
+    while start < len(places):
+        stop = start
+        while stop < len(places) and times[places[stop]] == times[places[start]]:
+            stop += 1
+        same = places[start:stop]
+        kept.append(same[-1])
+        for name, column in columns.items():
+            cells[name].append(last_present([column[p] for p in same]))
+        gone += [(p, same[-1]) for p in same[:-1]]
+        start = stop
+    return kept, cells, gone
+
+
+def sequences(
+    entities: Sequence[Any],
+    times: Sequence[int | None],
+    columns: dict[str, list[Any]],
+    *,
+    observed: Sequence[str] = (),
+    ties: str = "stable",
+    max_events: int | None = None,
+    cutoff: int | None = None,
+) -> list[dict[str, Any]]:
+    """Every entity's rows by time and, within an instant, by place; entities by key.
+
+    Rows without a key or a time are left out. Times are nanoseconds, elapsed and gap seconds: facts of
+    all rows of the entity, also of those that ``max_events`` then cuts. At the cutoff nothing observed is
+    known yet; after it there is nothing.
+    """
+    groups: dict[Any, list[int]] = {}
+    for place, (entity, time) in enumerate(zip(entities, times, strict=True)):
+        if entity is None or time is None or (cutoff is not None and time > cutoff):
+            continue
+        groups.setdefault(entity, []).append(place)
+    found = []
+    for entity in sorted(groups):
+        places: list[int] = []
+        for place in groups[entity]:  # insertion: behind everything that is not later
+            at = len(places)
+            while at > 0 and times[places[at - 1]] > times[place]:  # type: ignore[operator]
+                at -= 1
+            places.insert(at, place)
+        known = {name: list(cells) for name, cells in columns.items()}
+        for name in observed:
+            for place in places:
+                if times[place] == cutoff:
+                    known[name][place] = None
+        gone: list[tuple[int, int]] = []
+        if ties == "merge":
+            places, cells, gone = merged_rows(places, times, known)  # type: ignore[arg-type]
+        else:
+            cells = {name: [column[p] for p in places] for name, column in known.items()}
+        when = [times[p] for p in places]
+        elapsed = [(t - when[0]) / SECOND for t in when]  # type: ignore[operator]
+        gap = [math.nan] + [(b - a) / SECOND for a, b in zip(when, when[1:], strict=False)]  # type: ignore[operator]
+        first = max(0, len(places) - max_events) if max_events is not None else 0
+        found.append(
+            {
+                "entity": entity,
+                "row": places[first:],
+                "times": when[first:],
+                "elapsed": elapsed[first:],
+                "gap": gap[first:],
+                "cells": {name: column[first:] for name, column in cells.items()},
+                "merged": [pair for pair in gone if pair[1] in places[first:]],
+            }
+        )
+    return found
+
+
+def seen_rows(times: Sequence[int], i: int, strict: bool = False) -> list[int]:
+    """What row i may look at: itself and those before it; strictly, none of its own instant but itself."""
+    return [j for j in range(i + 1) if j == i or not strict or times[j] < times[i]]
+
+
+def carried_rows(times: Sequence[int], i: int, strict: bool = False) -> list[int]:
+    """Whose observed cells row i knows: the row before; strictly, all of the last instant before its own."""
+    if not strict:
+        return [i - 1] if i else []
+    earlier = [t for t in times[:i] if t < times[i]]
+    return [j for j in range(i) if earlier and times[j] == max(earlier)]
+
+
+def carried(vectors: Table, times: Sequence[int], i: int, first: Vector, strict: bool = False) -> Vector:
+    """Mean of the observed vectors that row i knows; a learned vector where there are none."""
+    rows = [vectors[j] for j in carried_rows(times, i, strict)]
+    if not rows:
+        return list(first)
+    return [math.fsum(part) / len(rows) for part in zip(*rows, strict=True)]
+
+
+def layer_norm(x: Vector, weight: Vector, bias: Vector, eps: float = 1e-5) -> Vector:
+    """Ba et al. 2016, eq. 4, with gain and bias."""
+    middle = math.fsum(x) / len(x)
+    spread = math.sqrt(math.fsum((e - middle) ** 2 for e in x) / len(x) + eps)
+    return [w * (e - middle) / spread + b for e, w, b in zip(x, weight, bias, strict=True)]
+
+
+def gelu(x: float) -> float:
+    """Hendrycks & Gimpel 2016: x times the normal distribution function."""
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def time_score(q: Vector, k: Vector, t: Number, s: Number, head: int, scheme: dict[str, Any]) -> float:
+    """A score of a query at t with a key at s, by the scheme: waves, a line, or a decay; before softmax."""
+    bias = 0.0
+    if "frequencies" in scheme:
+        q, k = rotary(q, t, scheme["frequencies"]), rotary(k, s, scheme["frequencies"])
+    if "slopes" in scheme:
+        bias = alibi_bias(t, s, scheme["slopes"][head], scheme["unit"], "causal")
+    half_lives = scheme.get("half_lives", [math.inf] * len(q))
+    fade = [2.0 ** -(float(Fraction(t) - Fraction(s)) / h) for h in half_lives]
+    return math.fsum(a * b * w for a, b, w in zip(q, k, fade, strict=True)) / math.sqrt(len(q)) + bias
+
+
+def attend(
+    q: Table,
+    k: Table,
+    v: Table,
+    times: Sequence[Number],
+    n_heads: int,
+    scheme: dict[str, Any],
+    strict: bool = False,
+) -> list[Vector]:
+    """Vaswani et al. 2017, sect. 3.2.2: heads side by side, each row over what it may look at."""
+    width = len(q[0]) // n_heads
+    out: list[Vector] = []
+    for i in range(len(q)):
+        row: Vector = []
+        for head in range(n_heads):
+            part = slice(head * width, (head + 1) * width)
+            seen = seen_rows(times, i, strict)  # type: ignore[arg-type]
+            scores = [
+                time_score(list(q[i][part]), list(k[j][part]), times[i], times[j], head, scheme) for j in seen
+            ]
+            row += attention([0.0] * width, [[0.0] * width] * len(seen), [v[j][part] for j in seen], scores)
+        out.append(row)
+    return out
+
+
+def block(
+    rows: Table,
+    times: Sequence[Number],
+    weights: dict[str, Any],
+    n_heads: int,
+    scheme: dict[str, Any],
+    activation: Any = gelu,
+    strict: bool = False,
+) -> list[Vector]:
+    """Xiong et al. 2020, fig. 1 (pre-norm): x + attention(LN x), then x + MLP(LN x).
+
+    ``weights``: norm1, norm2, up, down, out as (weight, bias), and query, key, value as well.
+    """
+    normed = [layer_norm(list(x), *weights["norm1"]) for x in rows]
+    q, k, v = ([affine(x, *weights[name]) for x in normed] for name in ("query", "key", "value"))
+    mixed = attend(q, k, v, times, n_heads, scheme, strict)
+    rows = [add(x, affine(m, *weights["out"])) for x, m in zip(rows, mixed, strict=True)]
+    hidden = [[activation(e) for e in affine(layer_norm(x, *weights["norm2"]), *weights["up"])] for x in rows]
+    return [add(x, affine(h, *weights["down"])) for x, h in zip(rows, hidden, strict=True)]
+
+
+def add(x: Sequence[float], y: Sequence[float]) -> Vector:
+    """Element by element."""
+    return [a + b for a, b in zip(x, y, strict=True)]
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + e^-x)."""
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def gru_step(x: Vector, h: Vector, w_x: Table, w_h: Table, b_x: Vector, b_h: Vector) -> Vector:
+    """Cho et al. 2014, eq. 5 to 8, the reset gate after the product: rows of a weight are r, z, n."""
+    d = len(h)
+    of_x, of_h = affine(x, w_x, b_x), affine(h, w_h, b_h)
+    out = []
+    for i in range(d):
+        r = sigmoid(of_x[i] + of_h[i])
+        z = sigmoid(of_x[d + i] + of_h[d + i])
+        n = math.tanh(of_x[2 * d + i] + r * of_h[2 * d + i])
+        out.append((1 - z) * n + z * h[i])
+    return out
+
+
+def pooled(rows: Table, times: Sequence[Number], how: str, half_life: Number = 1) -> Vector:
+    """The last row, the mean of all, or their mean with weights halved every half-life before the last."""
+    if how == "last":
+        return list(rows[-1])
+    weight = [1.0] * len(rows)
+    if how == "decay":
+        weight = [decay(Fraction(times[-1]) - Fraction(t), half_life) for t in times]
+    total = math.fsum(weight)
+    return [
+        math.fsum(w * row[o] for w, row in zip(weight, rows, strict=True)) / total
+        for o in range(len(rows[0]))
+    ]
