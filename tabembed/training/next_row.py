@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tabembed.functional.position import position
-from tabembed.schema import MISSING_TIME, UNKNOWN, SequenceSchema, TableSchema
+from tabembed.schema import MISSING_TIME, UNKNOWN, Column, SequenceSchema, TableSchema
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.training.objective import Objective
 
@@ -53,7 +53,7 @@ class NextRow:
         ids = [rows.ids[:, i].where(rows.ids[:, i] < n, UNKNOWN).float() for i, n in enumerate(self.n_ids)]
         values = rows.values.masked_fill(rows.missing, torch.nan).unbind(1)
         times = _places(rows.times, schema).unbind(1)
-        columns = (*schema.categorical, *schema.continuous, *schema.datetime)
+        columns: tuple[Column, ...] = (*schema.categorical, *schema.continuous, *schema.datetime)
         last = torch.ones(batch.n_rows, dtype=torch.bool, device=rows.ids.device)
         last[:-1] = False
         last[batch.cu_seqlens[1:].long() - 1] = True

@@ -93,7 +93,7 @@ class SequenceExamples:
         return replace(self, batch=replace(self.batch, rows=rows))
 
     def ready(self, settings: SequenceSettings) -> SequenceExamples:
-        """Pieces of at most ``max_length`` rows: all of them, or the last ones where entities have targets."""
+        """Pieces of at most ``max_length`` rows: all, or the last ones where entities have the targets."""
         batch = numbered(self.batch)
         if self.per == "entity":
             return replace(self, batch=batch.last(settings.max_length))
