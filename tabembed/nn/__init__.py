@@ -23,6 +23,8 @@ from tabembed.nn.piecewise import PiecewiseLinearEmbedding
 from tabembed.nn.random_fourier import RandomFourierFeatures
 from tabembed.nn.rotary import RotaryEmbedding
 from tabembed.nn.rotary_layout import convert_layout
+from tabembed.nn.sequence import SequenceEmbedding
+from tabembed.nn.sequence_state import SequenceState
 from tabembed.nn.sinusoidal import SinusoidalEmbedding
 from tabembed.nn.table import TableEmbedding
 from tabembed.nn.temporal_position import TemporalPositionEncoder
@@ -65,6 +67,8 @@ __all__ = [
     "LearnedPositionalEmbedding",
     "RotaryEmbedding",
     "convert_layout",
+    "SequenceEmbedding",
+    "SequenceState",
     "SinusoidalEmbedding",
     "TemporalPositionEncoder",
     "TokenEmbedding",

@@ -1,0 +1,138 @@
+"""Gated recurrent units over rows, whichever way they are batched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tabembed.nn.draws import generator_of, split_seed, uniform_
+from tabembed.nn.dropout import Dropout
+from tabembed.nn.sequence_layout import Layout
+
+
+class GatedRecurrence(nn.Module):
+    """One layer of gated recurrent units.
+
+    Args:
+        d_model: width of a row and of what is kept of the rows before.
+        seed: seed of the first weights; ``None`` draws from torch's global generator.
+
+    Shape:
+        - x, output: ``(n_sequences, n_rows, d_model)``, rows first and padding last; start:
+          ``(n_sequences, d_model)``
+
+    Source: Cho et al. 2014, arXiv:1406.1078, as ``torch.nn.GRU`` computes it.
+    """
+
+    def __init__(self, d_model: int, *, seed: int | None = None) -> None:
+        super().__init__()
+        self.seed = seed
+        self.weight_input = nn.Parameter(torch.empty(3 * d_model, d_model))
+        self.weight_state = nn.Parameter(torch.empty(3 * d_model, d_model))
+        self.bias_input = nn.Parameter(torch.empty(3 * d_model))
+        self.bias_state = nn.Parameter(torch.empty(3 * d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw every weight anew from U(−d^−½, d^−½)."""
+        generator = generator_of(self.seed)
+        for weight in self.parameters():
+            uniform_(weight, self.weight_input.shape[1] ** -0.5, generator)
+
+    def forward(self, x: Tensor, start: Tensor, sizes: Tensor | None = None) -> Tensor:
+        """What is known after every row.
+
+        Args:
+            x: rows; with ``sizes`` the first rows of all sequences, then the second ones, and so on.
+            start: what is known before.
+            sizes: how many sequences have a first row, a second, and so on.
+        """
+        # torch wants one dtype, and autocast may have narrowed the rows alone.
+        weights: list[Tensor] = list(self.parameters())
+        x, start = x.to(weights[0].dtype), start.to(weights[0].dtype).unsqueeze(0)
+        if sizes is None:
+            return torch.gru(x, start, weights, True, 1, 0.0, False, False, True)[0]
+        return torch.gru(x, sizes, start, weights, True, 1, 0.0, False, False)[0]
+
+
+class Recurrence(nn.Module):
+    """Layers of gated recurrent units over the rows of sequences.
+
+    Args:
+        d_model: width of a row.
+        n_layers: number of layers.
+        dropout: share of elements between layers that is dropped while training.
+        seed: seed of the first weights.
+
+    Shape:
+        - x, output: ``(n_lines, n_places, d_model)``; anything on padding
+        - layers: ``(n_lines, d_model)`` each
+
+    >>> from tabembed.nn.sequence_layout import layout_of
+    >>> layout = layout_of(torch.tensor([[0, 1, 2]]))
+    >>> Recurrence(8, n_layers=2)(torch.randn(1, 3, 8), layout)[0].shape
+    torch.Size([1, 3, 8])
+    """
+
+    keeps_rows = False
+    """What it knows of the rows before stands in its layers."""
+
+    def __init__(self, d_model: int, *, n_layers: int, dropout: float = 0.0, seed: int | None = None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GatedRecurrence(d_model, seed=one) for one in split_seed(seed, n_layers))
+        self.dropout = Dropout(dropout)
+
+    def placed(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Tokens as they are: a recurrence knows their order."""
+        return tokens
+
+    def nothing(self, n_lines: int) -> tuple[Any, ...]:
+        """What every layer knows before any row."""
+        weights = [next(layer.parameters()) for layer in self.layers]
+        return tuple(weight.new_zeros(n_lines, weight.shape[1]) for weight in weights)
+
+    def forward(
+        self, tokens: Tensor, layout: Layout, layers: tuple[Any, ...] | None = None
+    ) -> tuple[Tensor, tuple[Any, ...]]:
+        """Vectors of the rows, and, in lines of one sequence, what every layer knows after the last.
+
+        Args:
+            tokens: of the last places.
+            layout: where all rows stand.
+            layers: what every layer knew before them.
+        """
+        layers = self.nothing(tokens.shape[0]) if layers is None else layers
+        if not tokens.shape[0] * tokens.shape[1]:
+            return tokens, layers
+        if layout.ends is not None:
+            return self._packed(tokens, layout)
+        return self._padded(tokens, layout.tail(tokens.shape[1]), layers)
+
+    def _padded(
+        self, x: Tensor, layout: Layout, layers: tuple[Any, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Real rows first, in their order."""
+        order = (~layout.real).to(torch.int8).argsort(dim=-1, stable=True)
+        back = order.argsort(-1).unsqueeze(-1).expand_as(x)
+        count = layout.real.sum(-1)
+        last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, x.shape[-1])
+        rows, kept = x.gather(1, order.unsqueeze(-1).expand_as(x)), []
+        for i, layer in enumerate(self.layers):
+            start = layers[i]
+            rows = layer(self.dropout(rows) if i else rows, start)
+            kept.append(torch.where(count.unsqueeze(-1) > 0, rows.gather(1, last).squeeze(1), start))
+        return rows.gather(1, back), tuple(kept)
+
+    def _packed(self, x: Tensor, layout: Layout) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The first rows of all sequences, then the second ones, and so on, the longest sequence first."""
+        lengths = torch.tensor(layout.ends, device=x.device).diff()
+        rank = lengths.argsort(descending=True, stable=True).argsort()
+        order = (layout.number[0] * len(lengths) + rank[layout.sequence[0]]).argsort()
+        sizes = layout.number[0].bincount().cpu()
+        rows = x[0][order]
+        start = rows.new_zeros(int(sizes[0]), rows.shape[-1])
+        for i, layer in enumerate(self.layers):
+            rows = layer(self.dropout(rows) if i else rows, start, sizes)
+        return rows[order.argsort()].unsqueeze(0), ()
