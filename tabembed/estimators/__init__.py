@@ -4,6 +4,7 @@ from tabembed.estimators.cyclic import CyclicTransformer
 from tabembed.estimators.gaussian_fourier import GaussianFourierTransformer
 from tabembed.estimators.learned_fourier import LearnedFourierTransformer
 from tabembed.estimators.random_fourier import RandomFourierTransformer
+from tabembed.estimators.sequence_embedder import SequenceEmbedder
 from tabembed.estimators.table_embedder import TableEmbedder
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "GaussianFourierTransformer",
     "LearnedFourierTransformer",
     "RandomFourierTransformer",
+    "SequenceEmbedder",
     "TableEmbedder",
 ]

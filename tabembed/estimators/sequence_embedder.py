@@ -1,0 +1,327 @@
+"""A scikit-learn transformer that learns the vectors of rows in time: of each row and its entity's past."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted
+
+from tabembed._checks import check_choice
+from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
+from tabembed.estimators.saved_embedder import SavedEmbedder
+from tabembed.estimators.sequence_folds import entity_splits
+from tabembed.estimators.sequence_target import sequence_target
+from tabembed.estimators.sequence_tasks import EarlierRows, TaskMaker
+from tabembed.estimators.tables import check_names, check_table, column_names
+from tabembed.sequence import SequenceBatch, SequenceEncoder
+from tabembed.training.crossfit import passes_kept
+from tabembed.training.modes import own_modes
+from tabembed.training.network import MAKERS
+from tabembed.training.sequence_examples import SequenceSettings
+from tabembed.training.sequence_fit import fit_sequences, fit_time_blocks, in_input_order, time_blocks
+from tabembed.training.sequence_network import SequenceNetwork
+from tabembed.training.sequence_vectors import OUTPUTS, sequence_vectors
+
+
+class SequenceEmbedder(TransformerMixin, SavedEmbedder):
+    """Learn a vector for every row of a table of events, made of that row and of its entity's past.
+
+    A row's vector is made of its own columns, except for those that are ``observed`` only after it, and of
+    everything that its entity did before. The entity itself is not looked at, so entities that the fit
+    has not seen are nothing special. **History is what stands in the table that is given**: to give new
+    rows their past, hand it over with them and take the rows that you want::
+
+        embedder.transform(pd.concat([past, new]))[len(past):]
+
+    ``fit_transform`` gives every training row vectors from a network that was not trained on its entity
+    (out-of-fold), so a model that is trained on them is not fooled; ``transform`` uses the network of all
+    rows. So ``fit(X, y).transform(X)`` differs from ``fit_transform(X, y)`` on purpose, and warns.
+
+    Args:
+        encoder: a ``SequenceEncoder``, which says whose rows they are, when they happened, and which columns
+            are known only afterwards.
+        position: how a row sees where the others stand: ``"rotary"``, ``"alibi"``, ``"decay"``,
+            ``"sinusoidal"``, ``"learned"``, ``None``, or ``"gru"`` for a recurrence instead of attention.
+        clock: whether places are the ``"time"`` of the rows or their number, ``"index"``.
+        output: what ``transform`` and ``fit_transform`` return: ``"row"``, one vector a row of the table, in
+            its order; ``"entity"``, one an entity, sorted by the entities' keys. Read when they are called:
+            changing it needs no new fit.
+        pooling: what makes an entity's vector from those of its rows: ``"last"``, ``"mean"``, or ``"decay"``,
+            a mean that forgets with time.
+        numeric: makes the module of the continuous columns, as in ``TableEmbedder``.
+        time: makes the module of the datetime columns, as in ``TableEmbedder``.
+        target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"auto"``: two distinct
+            values are binary; text, booleans and integers of at most 50 distinct values are
+            classes; the rest are numbers.
+        cv: folds of ``fit_transform``: a number (shuffled folds of entities), a splitter that keeps the rows
+            of an entity together, such as ``GroupKFold`` (it is given the entities as ``groups``), an
+            iterable of splits of rows, or ``"time"``: five blocks of rows in the order of time, each
+            encoded, with its past, by a fit (the encoder's too) on the blocks before. The first block has
+            none: its vectors are those of the untrained start, and a warning counts them. Vectors of all
+            other blocks are brought to the coordinates of the full fit by one affine map, as those of every
+            fold are; that map and the number of passes are all that later rows have a part in.
+        d_model: width of a vector.
+        num_layers: number of layers.
+        embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
+            dict for some.
+        dropout: share of units that is dropped in training.
+        unknown_dropout: share of ids that counts as unknown in training, so that the unknown
+            category has a trained vector too.
+        alpha: weight decay.
+        max_iter: largest number of passes over the rows.
+        batch_size: most rows in a minibatch of whole sequences; ``"auto"`` makes about 128 steps a pass, of
+            256 to 2048 rows.
+        max_length: longest sequence in training: longer ones are cut into pieces, or, where ``y`` has one
+            value an entity, to their last rows. ``transform`` cuts nothing.
+        learning_rate_init: largest learning rate; it rises to this, then falls to zero.
+        validation_fraction: share of the entities that is held out to stop early; 0 never stops early.
+        n_iter_no_change: passes without a better loss on the held-out entities before it stops.
+        device: ``"auto"`` (a GPU if there is one), or a device of PyTorch.
+        random_state: everything random follows from it; global generators are not touched.
+        verbose: 1 shows a progress bar.
+
+    Attributes:
+        encoder_: the fitted ``SequenceEncoder``.
+        network_: the trained ``SequenceNetwork``.
+        target_type_: the target type in use, ``"next_row"`` without ``y``.
+        classes_: the classes, ``None`` for numbers.
+        n_iter_: passes that were made.
+        validation_losses_: loss on the held-out entities before training and after every pass; the
+            pass with the smallest is kept, and the folds of ``fit_transform`` make as many passes.
+        n_features_in_: number of columns of the table.
+        feature_names_in_: their names.
+
+    Raises:
+        ValueError: when an argument or ``y`` breaks its rule, with its name in the message.
+        TypeError: when ``X`` has no names, such as an array.
+
+    >>> import pandas as pd
+    >>> days = [i // 4 for i in range(24)]
+    >>> X = pd.DataFrame({"who": ["a", "b", "c", "d"] * 6, "day": days, "paid": range(24)})
+    >>> encoder = SequenceEncoder("who", "day", observed=["paid"], unit="D")
+    >>> embedder = SequenceEmbedder(encoder, d_model=16, num_layers=1, cv=2, max_iter=2, random_state=0)
+    >>> embedder.fit_transform(X, X["paid"] % 3 == 0).shape
+    (24, 16)
+    >>> new = pd.DataFrame({"who": ["a", "e"], "day": 6, "paid": None})
+    >>> embedder.transform(pd.concat([X, new]))[len(X):].shape
+    (2, 16)
+    """
+
+    _encoder_class = SequenceEncoder
+    _network_class = SequenceNetwork
+
+    def __init__(
+        self,
+        encoder: SequenceEncoder,
+        *,
+        position: str | None = "rotary",
+        clock: str = "time",
+        output: str = "row",
+        pooling: str = "last",
+        numeric: Any = None,
+        time: Any = None,
+        target_type: str = "auto",
+        cv: Any = 5,
+        d_model: int = 64,
+        num_layers: int = 2,
+        embed_dims: Any = "auto",
+        dropout: float = 0.1,
+        unknown_dropout: float = 0.02,
+        alpha: float = 0.01,
+        max_iter: int = 10,
+        batch_size: int | str = "auto",
+        max_length: int = 512,
+        learning_rate_init: float = 0.003,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 4,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.encoder = encoder
+        self.position = position
+        self.clock = clock
+        self.output = output
+        self.pooling = pooling
+        self.numeric = numeric
+        self.time = time
+        self.target_type = target_type
+        self.cv = cv
+        self.d_model = d_model
+        self.num_layers = num_layers
+        self.embed_dims = embed_dims
+        self.dropout = dropout
+        self.unknown_dropout = unknown_dropout
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.max_length = max_length
+        self.learning_rate_init = learning_rate_init
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> SequenceEmbedder:
+        """Train on all rows.
+
+        Args:
+            X: a table with named columns: pandas, polars, pyarrow, or a dict of columns.
+            y: the target: one value a row (an array, a list, a series), or one an entity (a dict, or a pandas
+                series indexed by the entities). ``None`` learns to predict what comes to light next:
+                the row's observed columns, and the entity's next row and when it comes. Values of rows
+                that the encoder leaves out are not read; of rows that it merges, the last one's is.
+        """
+        self._fit(X, y, out_of_fold=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Train on all rows and on every fold's; give each row the vectors of the fold without its entity.
+
+        Args:
+            X: a table, as in ``fit``.
+            y: the target, as in ``fit``.
+
+        Shape:
+            - output: ``(n_rows or n_entities, d_model)`` float32
+        """
+        return self._fit(X, y, out_of_fold=True)
+
+    @own_modes()
+    def transform(self, X: Any) -> Any:
+        """Give every row its vector, or every entity its own.
+
+        Args:
+            X: a table with the columns of the fit. A row's history is what the table holds of its entity:
+                ``embedder.transform(pd.concat([past, new]))[len(past):]`` gives new rows their past.
+
+        Shape:
+            - output: ``(n_rows or n_entities, d_model)`` float32; NaN, with a warning that counts them,
+              for rows that the encoder leaves out
+        """
+        check_is_fitted(self)
+        check_choice(OUTPUTS, output=self.output)
+        batch = self.encoder_.transform(_check_frame(self, X, reset=False))
+        if batch.n_rows == self.encoder_.schema_.rows.n_rows and fingerprint(batch) == self._fingerprint:
+            warn_of_fit(self, "table")
+        vectors = sequence_vectors(self.network_, batch, self.output)
+        return self._laid_out(vectors, batch)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the vectors' entries: ``row_e0``, … or ``entity_e0``, …
+
+        Args:
+            input_features: ignored, but checked: the names of the fit, or ``None``.
+        """
+        check_is_fitted(self)
+        check_names(self, input_features)
+        check_choice(OUTPUTS, output=self.output)
+        return np.array([f"{self.output}_e{i}" for i in range(self.network_.row_dim)], dtype=object)
+
+    @own_modes()
+    def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
+        check_choice(OUTPUTS, output=self.output)
+        if not isinstance(self.encoder, SequenceEncoder):
+            raise TypeError(f"encoder must be a SequenceEncoder, got {type(self.encoder).__name__}")
+        settings: Any = SequenceSettings.of(self)
+        X = _check_frame(self, X, reset=True)
+        encoder = clone(self.encoder).fit(X)
+        batch = encoder.transform(X)
+        values, per = (None, "row") if y is None else sequence_target(y, batch, getattr(X, "index", None))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        make_task = TaskMaker(self._architecture(), self.target_type, seed)
+        task, built = make_task(encoder, batch, values, per)
+        # Before the long work, so that a wrong cv is known at once.
+        classes, by_time = task.objective.classes, isinstance(self.cv, str) and self.cv == "time"
+        splits: list[Any] = []
+        if out_of_fold and by_time:
+            _check_by_time(per, self.output)
+            make_task = replace(make_task, target_type="auto" if y is None else task.objective.target_type)
+            earlier = EarlierRows(self.encoder, X, y, make_task)
+            blocks = time_blocks(earlier.times)
+        elif out_of_fold:
+            splits = entity_splits(self.cv, batch, values, per, classes=classes is not None, seed=seed)
+        network, losses, vectors = fit_sequences(task, settings, splits=splits, seed=seed, output=self.output)
+        self.encoder_, self.network_, self._built = encoder, network, built
+        self.target_type_, self.classes_ = task.objective.target_type, classes
+        self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
+        self._fingerprint = fingerprint(batch)
+        if not out_of_fold:
+            return None
+        if not by_time:
+            return self._laid_out(vectors, batch)
+        untrained = int((blocks == 0).sum())
+        warnings.warn(
+            f"cv='time' leaves the first {untrained:,} of {len(blocks):,} rows in time to the untrained "
+            "start: no earlier rows can teach it. A model that is trained on the vectors may leave them out",
+            UserWarning,
+            stacklevel=5,  # here, the wrapper of own_modes, fit_transform, the wrapper of scikit-learn
+        )
+        passes = passes_kept(losses, settings)
+        return _count_missing(
+            fit_time_blocks(network, batch, blocks, settings, prepare=earlier, n_passes=passes, seed=seed)
+        )
+
+    def _architecture(self) -> dict[str, Any]:
+        own = ("position", "clock", "d_model", "num_layers", "pooling", "dropout")
+        sequence = {name: getattr(self, name) for name in own}
+        return {
+            **sequence,
+            "embedding": {name: getattr(self, name) for name in ("embed_dims", "unknown_dropout", *MAKERS)},
+        }
+
+    def _laid_out(self, vectors: Any, batch: SequenceBatch) -> Any:
+        """Vectors in the order of the table, or with the entities beside them where the result is a frame."""
+        if self.output == "row":
+            return _count_missing(in_input_order(vectors, batch))
+        if _get_output_config("transform", self)["dense"] == "pandas":
+            return pd.DataFrame(vectors, index=pd.Index(batch.entities, name=self.encoder_.entity))
+        return vectors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # an array does not name its entity and its time
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _check_frame(embedder: SequenceEmbedder, X: Any, *, reset: bool) -> Any:
+    if column_names(X) is None:
+        raise TypeError(
+            f"X must be a table with named columns, got {type(X).__name__}: an array does not say which "
+            "column is the entity and which the time"
+        )
+    return check_table(embedder, X, reset=reset)
+
+
+def _check_by_time(per: str, output: str) -> None:
+    if per == "entity":
+        raise ValueError("cv='time' must have one value of y for every row, got one for every entity")
+    if output == "entity":
+        raise ValueError(
+            "cv='time' must have output='row', got 'entity': an entity's rows are in many blocks"
+        )
+
+
+def _count_missing(vectors: np.ndarray) -> np.ndarray:
+    """The same; a warning counts the rows without a vector."""
+    missing = int(np.isnan(vectors).all(1).sum())
+    if missing:
+        warnings.warn(
+            f"SequenceEmbedder gives no vector (NaN) to {missing:,} of {len(vectors):,} rows, which its "
+            "encoder leaves out",
+            UserWarning,
+            stacklevel=2,
+        )
+    return vectors
