@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
-from tabembed.batch import Ragged, TableBatch
+from tabembed.batch import Ragged, TableBatch, places_of
 
 CELLS = [[3, 4, 5], [], [6], [], [7, 1, 7]]  # row 3 is missing as a whole, row 4 holds a gap
 
@@ -202,3 +202,22 @@ def test_taking_cells_twice_is_taking_them_once():
     twice = column.take(torch.tensor([4, 3, 0])).take(torch.tensor([2, 0, 0]))
     assert cells(twice) == [[3, 4, 5], [7, 1, 7], [7, 1, 7]]
     assert cells(column.take(torch.tensor([], dtype=torch.int64))) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(
+    ("bounds", "groups"),
+    [
+        ([0, 3, 3, 4, 9, 11], [4, 0, 0, 3, 1, 2]),
+        ([0, 3, 3, 4, 9, 11], [1, 1]),
+        ([0, 3, 3, 4, 9, 11], []),
+        ([2, 3, 7], [1, 0]),
+        ([0], []),
+    ],
+)
+def test_places_of_groups(bounds, groups, dtype):
+    places, offsets = places_of(torch.tensor(bounds, dtype=dtype), torch.tensor(groups, dtype=torch.int64))
+    taken = [list(range(bounds[group], bounds[group + 1])) for group in groups]
+    assert places.tolist() == [place for group in taken for place in group]
+    assert offsets.tolist() == [sum(map(len, taken[:i])) for i in range(len(taken) + 1)]
+    assert (places.dtype, offsets.dtype) == (torch.int64, dtype)

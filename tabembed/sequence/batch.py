@@ -60,6 +60,8 @@ class SequenceBatch:
         lengths["cu_seqlens[-1]"] = int(self.cu_seqlens[-1])
         if len(set(lengths.values())) > 1:
             raise ValueError(f"SequenceBatch must have equally many rows everywhere, got {lengths}")
+        if self.cu_seqlens[0] != 0 or bool((self.cu_seqlens.diff() < 0).any()):
+            raise ValueError(f"cu_seqlens must begin with 0 and not fall, got {self.cu_seqlens.tolist()}")
         if len(self.entities) != len(self):
             raise ValueError(f"entities must be {len(self)}, one a sequence, got {len(self.entities)}")
 
@@ -141,6 +143,7 @@ class SequenceBatch:
         >>> [part.n_rows for part in example().cut(2).packed(2)]
         [1, 2]
         """
+        check_integer(token_budget=token_budget)
         return pack(self, token_budget, generator)
 
     def nested(self) -> dict[str, Any]:

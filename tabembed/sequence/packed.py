@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_integer
-
 if TYPE_CHECKING:
     from tabembed.sequence.batch import SequenceBatch
 
@@ -23,10 +21,7 @@ def pack(
         batch: the sequences.
         token_budget: most rows of a batch; a longer sequence comes alone.
         generator: shuffles the batches, and sequences among those of their length.
-
-    Raises: ValueError for a budget below 1, TypeError for another kind.
     """
-    check_integer(token_budget=token_budget)
     for chosen in _groups(batch.lengths.cpu(), token_budget, generator):
         yield batch[chosen]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -16,10 +16,6 @@ from tabembed.schema import MISSING_TIME, PADDING
 
 if TYPE_CHECKING:
     from tabembed.sequence.batch import SequenceBatch
-
-Read = Callable[[Tensor, Any], Tensor]
-"""Lays the rows of a flat tensor out as ``(B, S, *)``; the second argument stands on padding, None repeats
-the nearest row of the sequence."""
 
 FILL = {"ids": PADDING, "values": 0.0, "missing": False, "times": MISSING_TIME}
 
@@ -103,66 +99,71 @@ def pad(batch: SequenceBatch, side: str) -> PaddedSequences:
     before = (length - n if side == "left" else torch.zeros_like(n))[:, None]
     positions = torch.arange(length, device=n.device) - before
     mask = (positions >= 0) & (positions < n[:, None])
-    places = nearest(batch, positions, torch.arange(len(n), device=n.device))
-    return lay_out(batch, reader(places, mask), places, mask, positions, batch.entities)
+    reader = RowReader(batch.cu_seqlens[:-1].long(), n, positions=positions, mask=mask)
+    return lay_out(batch, reader, positions, mask, batch.entities)
 
 
-def nearest(batch: SequenceBatch, positions: Tensor, sequences: Tensor) -> Tensor:
-    """Places of rows by their number in a sequence ``(B, S)``; beyond its ends, of its first or last row."""
-    n = batch.lengths[sequences, None]
-    places = batch.cu_seqlens[sequences, None] + torch.minimum(positions.clamp(min=0), n - 1)
-    return places.clamp(0, max(batch.n_rows - 1, 0))  # a sequence without rows has no last one
+class Reader(Protocol):
+    """Lays out ``(B, S, *)`` what a batch has flat."""
+
+    def dense(self, column: Tensor, fill: Any) -> Tensor:
+        """Rows of a tensor; ``fill`` stands on padding, None repeats the nearest row of the sequence."""
+
+    def cells(self, column: Ragged) -> Ragged:
+        """Cells of a column of lists, row by row; those on padding are empty."""
 
 
-def reader(places: Tensor, mask: Tensor) -> Read:
-    """Reads row by row."""
+class RowReader:
+    """Reads row by row.
 
-    def read(column: Tensor, fill: Any) -> Tensor:
-        # index_select copies whole rows; column[places] would walk over every element
-        out = column.index_select(0, places.flatten()).view(*places.shape, *column.shape[1:])
-        real = mask.view(*mask.shape, *[1] * (column.ndim - 1))
-        return out if fill is None else out.masked_fill_(~real, fill)
+    Args:
+        start: where the sequences begin.
+        n: how many rows they have.
+        positions: number of every row in its sequence; anything on padding.
+        mask: True where there is a row.
 
-    return read
+    Shape:
+        - start, n: ``(B,)`` int64; positions, mask: ``(B, S)``
+    """
+
+    def __init__(self, start: Tensor, n: Tensor, *, positions: Tensor, mask: Tensor) -> None:
+        nearest = torch.minimum(positions.clamp(min=0), n[:, None] - 1)
+        # a sequence without rows has no last one
+        self._places = (start[:, None] + nearest).clamp(min=0).flatten()
+        self._mask, self._shape = mask.flatten(), mask.shape
+        self._padding = ~self._mask
+
+    def dense(self, column: Tensor, fill: Any) -> Tensor:
+        """Copy whole rows, which is faster than ``column[places]``, element by element."""
+        out = column.index_select(0, self._places)
+        if fill is not None:
+            out.masked_fill_(self._padding.view(-1, *[1] * (column.ndim - 1)), fill)
+        return out.view(*self._shape, *column.shape[1:])
+
+    def cells(self, column: Ragged) -> Ragged:
+        """Take the cells of real rows and put empty ones between them."""
+        real, n = column.take(self._places[self._mask]), len(self._mask)
+        length, missing = column.offsets.new_zeros(n), column.missing.new_zeros(n)
+        length[self._mask] = real.offsets.diff()
+        missing[self._mask] = real.missing
+        return Ragged(real.ids, torch.cat((length.new_zeros(1), length.cumsum(0))), missing)
 
 
 def lay_out(
-    batch: SequenceBatch, read: Read, places: Tensor, mask: Tensor, positions: Tensor, entities: np.ndarray
+    batch: SequenceBatch, reader: Reader, positions: Tensor, mask: Tensor, entities: np.ndarray
 ) -> PaddedSequences:
-    """Every part of a batch, laid out by one reader.
-
-    Args:
-        batch: what is read.
-        read: how a flat tensor is laid out.
-        places: what it reads, for lists of values.
-        mask: True where there is a row.
-        positions: numbers of rows in their sequences; anything on padding.
-        entities: whose sequences they are.
-
-    Shape:
-        - places, mask, positions: ``(B, S)``
-    """
+    """Every part of a batch, laid out by one reader; ``positions`` may hold anything on padding."""
     columns = batch.rows.tensors()
-    rows: dict[str, Any] = {name: read(columns[name], fill) for name, fill in FILL.items() if name in columns}
+    rows: dict[str, Any] = {n: reader.dense(columns[n], fill) for n, fill in FILL.items() if n in columns}
     if "lists" in columns:
-        rows["lists"] = {name: _cells(column, places, mask) for name, column in columns["lists"].items()}
+        rows["lists"] = {name: reader.cells(column) for name, column in columns["lists"].items()}
     return PaddedSequences(
         rows=rows,
-        times=read(batch.times, None),
+        times=reader.dense(batch.times, None),
         mask=mask,
-        positions=positions * mask,
-        elapsed=read(batch.elapsed, 0.0),
-        gap=read(batch.gap, 0.0),
-        row=read(batch.row, -1),
+        positions=positions.masked_fill(~mask, 0),
+        elapsed=reader.dense(batch.elapsed, 0.0),
+        gap=reader.dense(batch.gap, 0.0),
+        row=reader.dense(batch.row, -1),
         entities=entities,
     )
-
-
-def _cells(column: Ragged, places: Tensor, mask: Tensor) -> Ragged:
-    """Cells of a column of lists, row by row; those on padding are empty."""
-    real = column.take(places[mask])
-    length = column.offsets.new_zeros(mask.numel())
-    length[mask.flatten()] = real.offsets.diff()
-    missing = column.missing.new_zeros(mask.numel())
-    missing[mask.flatten()] = real.missing
-    return Ragged(real.ids, torch.cat((length.new_zeros(1), length.cumsum(0))), missing)

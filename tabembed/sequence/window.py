@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_integer
-from tabembed.batch import Index
-from tabembed.sequence.padded import PaddedSequences, Read, lay_out, nearest, reader
+from tabembed._checks import check_integer, check_integer_tensor
+from tabembed.batch import Index, Ragged
+from tabembed.sequence.padded import PaddedSequences, RowReader, lay_out
 
 if TYPE_CHECKING:
     from tabembed.sequence.batch import SequenceBatch
@@ -54,21 +54,22 @@ class Windows:
         return int(self._offsets[-1])
 
     def __repr__(self) -> str:
-        return (
-            f"Windows({len(self):,} of length {self.length:,}, every {self.stride:,} rows, of {self.batch})"
-        )
+        return f"Windows({len(self):,} of length {self.length:,}, stride {self.stride:,}, of {self.batch})"
 
     def __getitem__(self, index: Index) -> PaddedSequences:
         chosen = self._numbers(index)
         sequence = torch.searchsorted(self._offsets, chosen, right=True) - 1
-        n = self.batch.lengths[sequence]
+        start, stop = self.batch.cu_seqlens[sequence].long(), self.batch.cu_seqlens[sequence + 1].long()
         later = self._offsets[sequence + 1] - 1 - chosen  # windows of the sequence after this one
-        first = (n - self.length - later * self.stride).clamp(min=0)
-        within = torch.arange(self.length, device=n.device).expand(len(n), -1)
-        places = nearest(self.batch, first[:, None] + within, sequence)
+        first = torch.maximum(start, stop - self.length - later * self.stride)
+        within = torch.arange(self.length, device=first.device).expand(len(first), -1)
+        n = stop - first
         mask = within < n[:, None]
+        short = (~mask[:, -1]).nonzero().squeeze(1) if self._any_short else chosen[:0]
+        windows = {"start": first, "n": n, "positions": within, "mask": mask}
+        reader = _PieceReader(self.batch.n_rows, windows, short)
         entities = self.batch.entities[sequence.cpu().numpy()]
-        return lay_out(self.batch, self._reader(places, mask), places, mask, within, entities)
+        return lay_out(self.batch, reader, within, mask, entities)
 
     def _numbers(self, index: Index) -> Tensor:
         """An index as numbers of windows."""
@@ -85,27 +86,40 @@ class Windows:
             if len(numbers) != n:
                 raise IndexError(f"the mask must have {n} entries, one a window, got {len(numbers)}")
             return numbers.nonzero().squeeze(1)
-        numbers = numbers.long() if numbers.numel() == 0 else numbers
-        if bool(((numbers < -n) | (numbers >= n)).any()):
-            raise IndexError(f"windows must be numbered from 0 to {n - 1}, got {numbers.max().item()}")
+        if len(numbers):
+            check_integer_tensor(numbers, "numbers of windows")
+        numbers = numbers.long()
+        outside = (numbers < -n) | (numbers >= n)
+        if bool(outside.any()):
+            raise IndexError(f"windows must be numbered from 0 to {n - 1}, got {int(numbers[outside][0])}")
         return torch.where(numbers < 0, numbers + n, numbers)
 
-    def _reader(self, places: Tensor, mask: Tensor) -> Read:
-        """Reads a window as the one piece of memory that it is, and row by row where it is padded."""
-        row_by_row = reader(places, mask)
-        if self.batch.n_rows < self.length:
-            return row_by_row
-        start = places[:, 0].clamp(max=self.batch.n_rows - self.length)
-        short = (~mask[:, -1]).nonzero().squeeze(1) if self._any_short else start[:0]
-        mend = reader(places[short], mask[short])
 
-        def read(column: Tensor, fill: Any) -> Tensor:
-            width = column[:1].numel()
-            shape = (len(column) - self.length + 1, self.length * width)
-            pieces = column.contiguous().as_strided(shape, (width, 1))
-            out = pieces.index_select(0, start).view(len(start), self.length, *column.shape[1:])
-            if len(short):
-                out[short] = mend(column, fill)
-            return out
+class _PieceReader:
+    """Reads a window as the one piece of memory that it is; those that are padded, row by row.
 
-        return read
+    Args:
+        n_rows: rows of the batch.
+        windows: arguments of RowReader.
+        short: numbers of those that are padded.
+    """
+
+    def __init__(self, n_rows: int, windows: dict[str, Tensor], short: Tensor) -> None:
+        self._windows, self._short = windows, short
+        self._n, self._length = windows["mask"].shape
+        self._n_pieces = n_rows - self._length + 1
+        self._first = windows["start"].clamp(max=max(self._n_pieces - 1, 0))
+        self._padded = RowReader(**{name: part[short] for name, part in windows.items()})
+
+    def dense(self, column: Tensor, fill: Any) -> Tensor:
+        if self._n_pieces < 1:  # then all of them are short
+            return self._padded.dense(column, fill)
+        width = column[:1].numel()
+        pieces = column.contiguous().as_strided((self._n_pieces, self._length * width), (width, 1))
+        out = pieces.index_select(0, self._first).view(self._n, self._length, *column.shape[1:])
+        if len(self._short):
+            out[self._short] = self._padded.dense(column, fill)
+        return out
+
+    def cells(self, column: Ragged) -> Ragged:
+        return RowReader(**self._windows).cells(column)
