@@ -15,6 +15,7 @@ _HOMES = {
     "CategoricalList": "tabembed.table",
     "SequenceEncoder": "tabembed.sequence",
     "TableEmbedder": "tabembed.estimators",
+    "SequenceEmbedder": "tabembed.estimators",
     "CyclicTransformer": "tabembed.estimators",
     "GaussianFourierTransformer": "tabembed.estimators",
     "LearnedFourierTransformer": "tabembed.estimators",
@@ -32,6 +33,7 @@ _HOMES = {
     "TimestampEmbedding": "tabembed.nn",
     "FrequencyEmbedding": "tabembed.nn",
     "TableEmbedding": "tabembed.nn",
+    "SequenceEmbedding": "tabembed.nn",
     "TimeEmbedding": "tabembed.nn",
     "TimestepFeatures": "tabembed.nn",
     "TimestepEmbedding": "tabembed.nn",
@@ -55,10 +57,11 @@ _HOMES = {
     "use_backend": "tabembed.kernels",
     "TableBatch": "tabembed.batch",
     "SequenceBatch": "tabembed.sequence",
+    "check_no_leak": "tabembed.sequence",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
 }
-_SAVED = ("TableEncoder", "TableEmbedder")
+_SAVED = ("TableEncoder", "SequenceEncoder", "TableEmbedder", "SequenceEmbedder")
 
 __all__ = [*_HOMES, "load"]
 
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from tabembed.estimators import GaussianFourierTransformer as GaussianFourierTransformer
     from tabembed.estimators import LearnedFourierTransformer as LearnedFourierTransformer
     from tabembed.estimators import RandomFourierTransformer as RandomFourierTransformer
+    from tabembed.estimators import SequenceEmbedder as SequenceEmbedder
     from tabembed.estimators import TableEmbedder as TableEmbedder
     from tabembed.functional.periods import frequencies_from_periods as frequencies_from_periods
     from tabembed.functional.piecewise import quantile_edges as quantile_edges
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
     from tabembed.nn import RandomFourierFeatures as RandomFourierFeatures
     from tabembed.nn import RelativeDecay as RelativeDecay
     from tabembed.nn import RotaryEmbedding as RotaryEmbedding
+    from tabembed.nn import SequenceEmbedding as SequenceEmbedding
     from tabembed.nn import SinusoidalEmbedding as SinusoidalEmbedding
     from tabembed.nn import TableEmbedding as TableEmbedding
     from tabembed.nn import TemporalPositionEncoder as TemporalPositionEncoder
@@ -106,6 +111,7 @@ if TYPE_CHECKING:
     from tabembed.schema import TableSchema as TableSchema
     from tabembed.sequence import SequenceBatch as SequenceBatch
     from tabembed.sequence import SequenceEncoder as SequenceEncoder
+    from tabembed.sequence import check_no_leak as check_no_leak
     from tabembed.table import Categorical as Categorical
     from tabembed.table import CategoricalList as CategoricalList
     from tabembed.table import Continuous as Continuous
@@ -125,7 +131,7 @@ def __dir__() -> list[str]:
 
 
 def load(path: Any) -> Any:
-    """Read a saved ``TableEncoder`` or ``TableEmbedder``, whichever the folder holds.
+    """Read a saved encoder or embedder, of a table or of sequences: whichever the folder holds.
 
     Args:
         path: folder written by ``save``.

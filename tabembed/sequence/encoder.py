@@ -10,19 +10,56 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tabembed.schema import MISSING_TIME, TableSchema
+from tabembed.artifact import read, write
+from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.batch import SequenceBatch
-from tabembed.sequence.order import Entities, elapsed_and_gap, read_entities, sorted_order, starts_of
-from tabembed.sequence.rows import LANES, lay_out, no_columns
-from tabembed.sequence.settings import check_settings, row_encoder
+from tabembed.sequence.build import append, build, check_appendable
+from tabembed.sequence.missing import present, say_cut, say_missing
+from tabembed.sequence.order import Entities, read_entities, sorted_order
+from tabembed.sequence.rows import LANES, lay_out, no_columns, without_cells
+from tabembed.sequence.saved import from_artifact, to_artifact
+from tabembed.sequence.settings import check_settings, places_in, row_encoder
 from tabembed.sequence.state import SequenceState, describe, merge_states
-from tabembed.sequence.time_axis import Clock
+from tabembed.sequence.ties import merge_ties, refuse_ties
+from tabembed.sequence.time_axis import Clock, TimeAxis
 from tabembed.table import TableEncoder
-from tabembed.table.frame import Frame, read_frame
+from tabembed.table.canonical import family
+from tabembed.table.frame import read_frame
 
 
 class SequenceEncoder(BaseEstimator):
-    """Turn a table of events into sequences: the rows of every entity, sorted by time."""
+    """Turn a table of events into sequences: the rows of every entity, sorted by time.
+
+    Equal times keep the order of the table. Entities need not be known from the fit, and nothing
+    is learned of any of them.
+
+    Args:
+        entity: column that says whose row it is: text, numbers, booleans, dates or times.
+        time: column that says when it happened: dates, times or numbers.
+        columns: columns of a row, as for ``TableEncoder``, or an unfitted ``TableEncoder``. Entity
+            and time are left out unless they are named.
+        observed: columns that are known only after the row has happened, as a delay or an outcome.
+        ties: what becomes of rows of one entity at one time. ``"stable"`` keeps their order;
+            ``"strict"`` too, but they do not see each other; ``"merge"`` makes one row of them, of
+            every column the last cell that is not missing; ``"error"`` refuses them.
+        max_events: most rows of an entity, the last ones; a warning says how many are left out.
+        on_missing: ``"error"`` refuses rows without entity or time, ``"drop"`` leaves them out and
+            warns of their number.
+        unit: what a number in ``time`` counts: ``"ns"``, ``"us"``, ``"ms"``, ``"s"``, ``"m"``,
+            ``"h"`` or ``"D"``.
+
+    Raises:
+        ValueError: for columns that are not there, missing entities and times, refused ties, times
+            that do not fit int64 nanoseconds, a time zone where the fit had none.
+        TypeError: for a time that is text, keys that are lists, values of another type than in the fit.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"who": ["b", "a", "b"], "day": [3, 5, 1], "city": ["Rome", "Oslo", "Oslo"]})
+    >>> encoder = SequenceEncoder("who", "day", unit="D").fit(table)
+    >>> batch = encoder.transform(table)
+    >>> batch.entities.tolist(), batch.row.tolist(), batch.gap.tolist()
+    (['a', 'b'], [1, 2, 0], [nan, nan, 172800.0])
+    """
 
     def __init__(
         self,
@@ -59,13 +96,13 @@ class SequenceEncoder(BaseEstimator):
         state = clock.partial(self.time, when)
         times = clock.finalize(self.time, state).encode(when)
         entities = read_entities(frame.column(place[self.entity]), self.entity)
-        kept, dropped = self._present(entities.codes, times)
+        kept, missing = present(entities.codes, times, (self.entity, self.time), self.on_missing)
         columns = {name: frame.column(place[name]) for name in names}
         if kept is not None:
-            columns = {name: array.filter(kept) for name, array in columns.items()}
+            columns = {name: array.take(kept) for name, array in columns.items()}
             entities, times = Entities(entities.keys, entities.codes[kept]), times[kept]
         table = rows.partial(columns) if columns else None
-        return SequenceState(frame.names, frame.named, table, state, entities, times, dropped)
+        return SequenceState(frame.names, frame.named, table, state, entities, times, missing)
 
     def merge(self, a: SequenceState, b: SequenceState) -> SequenceState:
         """What the rows of both say; neither changes."""
@@ -73,56 +110,49 @@ class SequenceEncoder(BaseEstimator):
 
     def finalize(self, state: SequenceState) -> SequenceEncoder:
         """Give out ids, centres and scales, and measure the gaps between rows."""
+        say_missing(state.missing, stacklevel=3)
         if not len(state.times):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: got 0 rows")
         table = None
         if state.table is not None:
             table = row_encoder(self, state.names)[0].finalize(state.table)
-        self.table_encoder_ = table
-        self.time_axis_ = Clock(self.unit).finalize(self.time, state.clock)
+        axis = Clock(self.unit).finalize(self.time, state.clock)
         rows = TableSchema(len(state.times), ()) if table is None else table.schema_
-        self.schema_ = describe(state, rows, tuple(self.observed), self.ties, self.max_events)
-        self.feature_names_in_ = np.array(state.names, dtype=object)
-        self.n_features_in_ = len(state.names)
-        self._named = state.named
+        kind = family(state.entities.keys.type)
+        self._set_fitted(table, axis, kind, describe(state, rows, axis, self), state.names, state.named)
         return self
 
     def transform(self, X: Any, cutoff: Any = None) -> SequenceBatch:
-        """Encode rows; the table given is never changed."""
+        """Encode rows; the table given is never changed.
+
+        Args:
+            X: a table with the columns of the fit, in any order; others are ignored. A table
+                without names goes by position.
+            cutoff: a moment on the clock: later rows are left out, and the observed cells of rows
+                at that moment are missing, so that the batch holds what was known then.
+
+        Raises: ValueError and TypeError as ``fit``, and for a cutoff that is no moment on the clock.
+        """
         check_is_fitted(self, "schema_")
-        frame = read_frame(X)
-        place = self._places(frame)
-        times = self.time_axis_.encode(frame.column(place[self.time]))
-        entities = read_entities(frame.column(place[self.entity]), self.entity)
-        codes, row = entities.codes, None
-        kept, dropped = self._present(codes, times)
-        if kept is not None:
-            row = np.flatnonzero(kept)
-            codes, times = codes[row], times[row]
-        order = sorted_order(codes, times)
-        codes, times = codes[order], times[order]
-        order = order if row is None else row[order]
-        if self.table_encoder_ is None:
-            rows = no_columns(len(order))
-        else:
-            names = self.table_encoder_.feature_names_in_
-            batch = self.table_encoder_.transform({name: frame.column(place[name]) for name in names})
-            lanes, lists = {name: getattr(batch, name) for name in LANES}, batch.lists
-            del batch
-            rows = lay_out(lanes, lists, torch.from_numpy(order))
-        starts = starts_of(codes)
-        elapsed, gap = elapsed_and_gap(times, starts)
-        keys = entities.keys.take(codes[starts[:-1]])
-        return SequenceBatch(
-            rows,
-            cu_seqlens=torch.from_numpy(starts.astype(np.int32)),
-            entities=keys.to_numpy(zero_copy_only=False),
-            times=torch.from_numpy(times),
-            elapsed=torch.from_numpy(elapsed),
-            gap=torch.from_numpy(gap),
-            row=torch.from_numpy(order),
-            n_input=frame.n_rows,
-        )
+        return self._finish(self._encode(X, None if cutoff is None else self._moment(cutoff)))
+
+    def append(self, batch: SequenceBatch, X: Any) -> SequenceBatch:
+        """Add rows to a batch: what encoding all rows at once would give, X after the others.
+
+        Rows may belong to any entity and come at any time. Of rows that ``max_events`` has cut away,
+        a batch knows only the time of the first one, to a float64's precision in seconds, and that
+        of the last one.
+
+        Args:
+            batch: what this encoder made, every entity once.
+            X: further rows.
+
+        Raises: ValueError for a batch of other columns, or one that holds an entity twice.
+        """
+        check_is_fitted(self, "schema_")
+        new = self._encode(X, None)
+        check_appendable(batch, new)
+        return self._finish(append(batch.to("cpu"), new, self.entity)).to(batch.times.device)
 
     @property
     def kinds_(self) -> dict[str, str]:
@@ -134,31 +164,88 @@ class SequenceEncoder(BaseEstimator):
         """Known values of every categorical column; position i has the id 3 + i."""
         return {} if self.table_encoder_ is None else self.table_encoder_.categories_
 
-    def _present(self, codes: np.ndarray, times: np.ndarray) -> tuple[np.ndarray | None, dict[str, int]]:
-        """Which rows have an entity and a time (None: all of them), and how many lack which."""
-        missing = {self.entity: codes < 0, self.time: times == MISSING_TIME}
-        counts = {name: int(gone.sum()) for name, gone in missing.items()}
-        if not any(counts.values()):
-            return None, counts
-        if self.on_missing == "error":
-            name, count = next((n, c) for n, c in counts.items() if c)
-            raise ValueError(
-                f"column {name!r}: must not be missing, got {count} of {len(codes)} rows without it; "
-                "on_missing='drop' leaves them out"
-            )
-        return ~(missing[self.entity] | missing[self.time]), counts
+    def save(self, path: Any) -> None:
+        """Write a folder with ``config.json`` and ``model.safetensors``."""
+        write(path, type(self).__name__, *self.to_artifact())
 
-    def _places(self, frame: Frame) -> dict[str, int]:
-        names, needed = set(frame.names), {self.entity, self.time}
+    @classmethod
+    def load(cls, path: Any) -> SequenceEncoder:
+        """Read what ``save`` wrote.
+
+        Raises: ArtifactError when the folder is damaged or is not a saved encoder.
+        """
+        return cls.from_artifact(*read(path, [cls.__name__]))
+
+    def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The fitted encoder as JSON and named arrays."""
+        check_is_fitted(self, "schema_")
+        return to_artifact(self)
+
+    @classmethod
+    def from_artifact(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> SequenceEncoder:
+        """Rebuild what ``to_artifact`` gave."""
+        return from_artifact(cls, config, arrays)
+
+    def _set_fitted(
+        self,
+        table: TableEncoder | None,
+        axis: TimeAxis,
+        entity_family: str,
+        schema: SequenceSchema,
+        names: Sequence[str],
+        named: bool,
+    ) -> None:
+        self.table_encoder_ = table
+        self.time_axis_ = axis
+        self.entity_family_ = entity_family
+        self.schema_ = schema
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        self._named = named
+
+    def _encode(self, X: Any, cutoff: int | None) -> SequenceBatch:
+        """Rows in order, ties and all."""
+        frame = read_frame(X)
+        names = [column.name for column in self.schema_.rows.columns]
+        place = places_in(frame, (self.entity, self.time, *names), self)
+        keys = frame.column(place[self.entity])
+        times = self.time_axis_.encode(frame.column(place[self.time]))
+        entities = read_entities(keys, self.entity, self.entity_family_)
+        row, missing = present(entities.codes, times, (self.entity, self.time), self.on_missing)
+        say_missing(missing, stacklevel=4)
+        if cutoff is not None:
+            row = np.flatnonzero(times <= cutoff) if row is None else row[times[row] <= cutoff]
+        codes, times = (entities.codes, times) if row is None else (entities.codes[row], times[row])
+        order = sorted_order(codes, times)
+        codes, times = codes[order], times[order]
+        order = order if row is None else row[order]
+        rows = no_columns(len(order))
         if self.table_encoder_ is not None:
-            needed |= set(self.table_encoder_.feature_names_in_)
-        if frame.named and (self._named or needed <= names):
-            for name in sorted(needed - names):
-                raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
-            return {name: i for i, name in enumerate(frame.names)}
-        if len(frame.names) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return {name: i for i, name in enumerate(self.feature_names_in_)}
+            batch = self.table_encoder_.transform({name: frame.column(place[name]) for name in names})
+            lanes, lists = {name: getattr(batch, name) for name in LANES}, batch.lists
+            del batch  # its columns are let go one by one
+            rows = lay_out(lanes, lists, torch.from_numpy(order))
+        if cutoff is not None:
+            at = torch.from_numpy(times == cutoff)
+            rows = without_cells(rows, self.schema_.rows, self.observed, at)
+        return build(rows, Entities(entities.keys, codes), times, order, frame.n_rows)
+
+    def _finish(self, batch: SequenceBatch) -> SequenceBatch:
+        """What becomes of ties, and of early rows."""
+        if self.ties == "error":
+            codes = np.repeat(np.arange(len(batch)), batch.lengths)
+            refuse_ties(batch.entities, codes, batch.times.numpy(), self.time_axis_)
+        if self.ties == "merge":
+            batch = merge_ties(batch)
+        if self.max_events is None:
+            return batch
+        say_cut(self.max_events, batch.lengths.numpy(), stacklevel=4)
+        return batch.last(int(self.max_events)) if (batch.lengths > self.max_events).any() else batch
+
+    def _moment(self, cutoff: Any) -> int:
+        try:
+            return self.time_axis_.instant(cutoff)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"cutoff must be a moment on the clock of the table, got {cutoff!r} ({error})"
+            ) from None

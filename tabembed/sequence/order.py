@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tabembed.table.canonical import canonical, common_type
+from tabembed.table.canonical import canonical, common_type, family
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,24 @@ class Entities:
     codes: np.ndarray
 
 
-def read_entities(array: pa.Array, name: str) -> Entities:
+def read_entities(array: pa.Array, name: str, kind: str | None = None) -> Entities:
     """Sort the keys of a column and number its rows by them.
 
     Args:
         array: text, numbers, booleans, dates or times; whole floats are whole numbers.
         name: name of the column, for messages.
+        kind: the family that keys must be of, as ``family`` says it, or None.
 
-    Raises: TypeError when values of the column are no keys, as lists.
+    Raises: TypeError when values of the column are no keys, as lists, or are of another family.
 
     >>> found = read_entities(pa.array(["b", "a", None, "b"]), "who")
     >>> found.keys.to_pylist(), found.codes.tolist()
     (['a', 'b'], [1, 0, -1, 1])
     """
+    if array.null_count == len(array):
+        return Entities(pa.nulls(0), np.full(len(array), -1, np.int32))
+    if kind is not None and family(array.type) != kind:
+        raise TypeError(f"column {name!r}: must hold {kind} as in the fit, got {family(array.type)}")
     if not pa.types.is_dictionary(array.type):
         return _sorted(canonical(array, name).dictionary_encode())
     inner = _sorted(canonical(array.dictionary, name).dictionary_encode())
@@ -115,17 +120,3 @@ def starts_of(codes: np.ndarray) -> np.ndarray:
 def seconds(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     """Time from one instant to a later one, float64 seconds; the difference may need 64 bits without sign."""
     return (later.view(np.uint64) - earlier.view(np.uint64)).astype(np.float64) / 1e9
-
-
-def elapsed_and_gap(times: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds since the first row of the entity and since the row before; NaN before the first one.
-
-    Shape:
-        - times: ``(n_rows,)`` int64, sorted within every entity; starts: ``(n_entities + 1,)``
-        - output: twice ``(n_rows,)`` float64
-    """
-    elapsed = seconds(times, np.repeat(times[starts[:-1]], np.diff(starts)))
-    gap = np.full(len(times), np.nan)
-    gap[1:] = seconds(times[1:], times[:-1])
-    gap[starts[:-1]] = np.nan
-    return elapsed, gap

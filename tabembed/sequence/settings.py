@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from numbers import Integral
 from typing import Any
 
 from sklearn.base import clone
 
 from tabembed.table import TableEncoder
+from tabembed.table.frame import Frame
 from tabembed.table.kinds import given_specs
 
 TIES = ("stable", "merge", "error", "strict")
@@ -63,3 +64,27 @@ def row_encoder(encoder: Any, names: Sequence[str]) -> tuple[TableEncoder, list[
         if name not in specs:
             raise ValueError(f"column {name!r}: is observed, so columns must not leave it out")
     return rows.set_params(columns={n: spec for n, spec in specs.items() if spec is not None}), list(specs)
+
+
+def places_in(frame: Frame, needed: Collection[str], encoder: Any) -> dict[str, int]:
+    """Place of every column in a table: by name, or by position where either has no names.
+
+    Args:
+        frame: the table.
+        needed: names of the columns that must be there.
+        encoder: a fitted encoder, which knows the columns of its table.
+
+    Raises: ValueError for a column that is not there, or another number of columns.
+    """
+    names = set(frame.names)
+    if frame.named and (encoder._named or names.issuperset(needed)):
+        for name in needed:
+            if name not in names:
+                raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
+        return {name: i for i, name in enumerate(frame.names)}
+    if len(frame.names) != encoder.n_features_in_:
+        raise ValueError(
+            f"X has {len(frame.names)} features, but {type(encoder).__name__} is expecting "
+            f"{encoder.n_features_in_} features as input"
+        )
+    return {name: i for i, name in enumerate(encoder.feature_names_in_)}

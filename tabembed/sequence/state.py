@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.order import Entities, join, seconds, sorted_order, starts_of
-from tabembed.sequence.time_axis import Clock, ClockState
+from tabembed.sequence.ties import refuse_ties
+from tabembed.sequence.time_axis import Clock, ClockState, TimeAxis
 from tabembed.table.state import TableState, merge_tables
 
 
@@ -26,7 +28,7 @@ class SequenceState:
         clock: state of the clock.
         entities: whose rows they are.
         times: when they happened, int64 nanoseconds.
-        dropped: number of rows that were left out because entity or time is missing, by column.
+        missing: number of rows without an entity or a time, by column; they are left out.
     """
 
     names: tuple[str, ...]
@@ -35,7 +37,7 @@ class SequenceState:
     clock: ClockState
     entities: Entities
     times: np.ndarray
-    dropped: dict[str, int]
+    missing: dict[str, int]
 
 
 def merge_states(a: SequenceState, b: SequenceState, entity: str, time: str) -> SequenceState:
@@ -49,29 +51,39 @@ def merge_states(a: SequenceState, b: SequenceState, entity: str, time: str) -> 
         Clock().merge(time, a.clock, b.clock),
         join(a.entities, b.entities, entity),
         np.concatenate((a.times, b.times)),
-        {name: count + b.dropped[name] for name, count in a.dropped.items()},
+        {name: count + b.missing[name] for name, count in a.missing.items()},
     )
 
 
-def describe(
-    state: SequenceState, rows: TableSchema, observed: tuple[str, ...], ties: str, max_events: int | None
-) -> SequenceSchema:
-    """The sequences of all rows, as ``transform`` would give them, and all gaps between rows."""
+def describe(state: SequenceState, rows: TableSchema, axis: TimeAxis, settings: Any) -> SequenceSchema:
+    """The sequences of all rows, as ``transform`` would give them, and all gaps between rows.
+
+    Args:
+        state: all rows of the fit.
+        rows: their columns.
+        axis: their clock.
+        settings: an encoder with ``observed``, ``ties`` and ``max_events``.
+
+    Raises: ValueError for ties that are refused.
+    """
     order = sorted_order(state.entities.codes, state.times)
     codes, times = state.entities.codes[order], state.times[order]
     same = codes[1:] == codes[:-1]
     gaps = seconds(times[1:], times[:-1])[same]
     gaps = gaps[gaps > 0]
-    if ties == "merge":
-        first = np.concatenate(([True], ~same | (times[1:] != times[:-1])))
-        codes, times = codes[first], times[first]
+    if settings.ties == "error":
+        refuse_ties(state.entities.keys, codes, times, axis)
+    if settings.ties == "merge":
+        apart = np.append(True, ~same | (times[1:] != times[:-1]))
+        codes, times = codes[apart], times[apart]
     starts = starts_of(codes)
     first, last = starts[:-1], starts[1:] - 1
-    first = first if max_events is None else np.maximum(first, last - max_events + 1)
+    if settings.max_events is not None:
+        first = np.maximum(first, last - settings.max_events + 1)
     return SequenceSchema(
         rows,
-        observed,
-        ties == "strict",
+        tuple(settings.observed),
+        settings.ties == "strict",
         len(first),
         int((last - first).max()) + 1,
         float(seconds(times[last], times[first]).max()),

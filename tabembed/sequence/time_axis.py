@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tabembed.schema import MISSING_TIME, DatetimeColumn
 from tabembed.table.canonical import family
-from tabembed.table.datetime import Datetime, DatetimeState, TimeEncoder, nanoseconds
+from tabembed.table.datetime import Datetime, DatetimeState, TimeEncoder
 
 UNITS = {
     "ns": 1,
@@ -23,7 +22,6 @@ UNITS = {
     "D": 86_400 * 10**9,
 }
 """Nanoseconds of every unit that a numeric clock may count."""
-_LAST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,10 @@ class Clock:
     def partial(self, name: str, array: pa.Array) -> ClockState:
         """Kind, range and zone of one column."""
         kind = _kind(array, name)
-        if kind == "numbers":
-            array = pa.array(_from_numbers(array, name, self.unit)).cast(pa.timestamp("ns"))
-            array = pc.if_else(pc.equal(array.cast(pa.int64()), MISSING_TIME), None, array)
-        state = Datetime().partial(name, array)
-        return ClockState(kind, state)
+        if kind == "numbers":  # instants without a zone, from here on
+            times = _from_numbers(array, name, self.unit)
+            array = pa.array(times, mask=times == MISSING_TIME).cast(pa.timestamp("ns"))
+        return ClockState(kind, Datetime().partial(name, array))
 
     def merge(self, name: str, a: ClockState, b: ClockState) -> ClockState:
         """What the rows of both say."""
@@ -130,13 +127,16 @@ class TimeAxis:
     def instant(self, value: Any) -> int:
         """One moment on this clock, as nanoseconds.
 
-        Raises: TypeError or ValueError, as ``encode``; ValueError when it is missing.
+        Raises: TypeError or ValueError, as ``encode``; ValueError for None, NaN and NaT.
         """
-        array = pa.array([value], from_pandas=True)
-        if pa.types.is_timestamp(array.type):  # pandas' nanoseconds are lost unless they are asked for
-            array = pa.array([value], pa.timestamp("ns", array.type.tz), from_pandas=True)
-        if array.null_count or value != value:
-            raise ValueError(f"must be a moment, got {value!r}")
+        try:
+            array = pa.array([value], from_pandas=True)
+            if pa.types.is_timestamp(array.type):  # pandas' nanoseconds are lost unless they are asked for
+                array = pa.array([value], pa.timestamp("ns", array.type.tz), from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise TypeError(f"column {self.name!r}: must be comparable with it ({error})") from None
+        if array.null_count:
+            raise ValueError(f"column {self.name!r}: must be comparable with it, got no moment")
         return int(self.encode(array)[0])
 
     def to_json(self) -> dict[str, Any]:
@@ -169,11 +169,12 @@ def _from_numbers(array: pa.Array, name: str, unit: str) -> np.ndarray:
         missing = array.is_null().to_numpy(zero_copy_only=False)
         array = array.fill_null(0)
     numbers = array.to_numpy(zero_copy_only=False)
-    limit = _LAST // factor - (factor > 1)
-    if len(numbers) and not (numbers.min() >= -limit and numbers.max() <= limit):
+    limit = 2**63 // factor
+    low, high = (numbers.min().item(), numbers.max().item()) if len(numbers) else (0, 0)
+    if not (-limit < low and high < limit):
         raise ValueError(
-            f"column {name!r}: must fit int64 nanoseconds, so lie within ±{limit} {unit}, "
-            f"got {numbers.min()} to {numbers.max()}"
+            f"column {name!r}: must fit int64 nanoseconds, so lie within ±{limit:,} {unit}, "
+            f"got {low:,} to {high:,}"
         )
     if numbers.dtype.kind == "f":
         numbers = numbers.astype(np.float64)
@@ -184,6 +185,3 @@ def _from_numbers(array: pa.Array, name: str, unit: str) -> np.ndarray:
     if missing is not None:
         times[missing] = MISSING_TIME
     return times
-
-
-__all__ = ["UNITS", "Clock", "ClockState", "TimeAxis", "nanoseconds"]
