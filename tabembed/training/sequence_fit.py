@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -146,32 +147,21 @@ def fit_time_blocks(
         - output: ``(batch.n_input, row_dim)`` float32; NaN for rows that are not in a batch
     """
     goal = in_input_order(sequence_vectors(network, batch, "row"), batch)
-    found = np.full_like(goal, np.nan)
-    for block in range(int(blocks.max()) + 1):
+    found, n_blocks = np.full_like(goal, np.nan), int(blocks.max()) + 1
+    for block in range(n_blocks):
         own, until = blocks == block, np.flatnonzero((blocks >= 0) & (blocks <= block))
         before = until if block == 0 else until[~own[until]]
         task, encode = prepare(before)
-        trained = copy.deepcopy(task.initial).eval().requires_grad_(False)
+        trained, now = copy.deepcopy(task.initial).eval(), encode(until)
         if block:
-            passes, title = n_passes, f"block {block + 1} of {int(blocks.max()) + 1}"
-            own_seed = seed + block
-            train(
-                trained,
-                task.batch,
-                task.target,
-                task.objective,
-                settings,
-                seed=own_seed,
-                n_passes=passes,
-                title=title,
-            )
-        now = encode(until)
+            title = f"block {block + 1} of {n_blocks}"
+            own_way: dict[str, Any] = {"seed": seed + block, "n_passes": n_passes, "title": title}
+            train(trained, task.batch, task.target, task.objective, settings, **own_way)
         vectors = in_input_order(sequence_vectors(trained, now, "row"), now)
         if block:
             theirs = in_input_order(sequence_vectors(trained, task.batch, "row"), task.batch)
-            ours = goal[before]
-            there = ~(np.isnan(theirs).any(1) | np.isnan(ours).any(1))
-            vectors = ridge_map(theirs[there], ours[there])(vectors)
+            there = ~np.isnan(theirs + goal[before]).any(1)
+            vectors = ridge_map(theirs[there], goal[before][there])(vectors)
         found[own] = vectors[own[until]]
     return found
 

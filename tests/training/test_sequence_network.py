@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import numpy as np
@@ -107,8 +108,6 @@ def test_ids_without_a_training_row_get_the_unknown_vector(problem):
     chosen = ~(batch.rows.ids == 4).any(1)
     ids = batch.rows.ids.where(batch.rows.ids != 4, 3)
     assert not chosen.all()
-    import dataclasses
-
     without = dataclasses.replace(batch, rows=dataclasses.replace(batch.rows, ids=ids))
     network = SequenceNetwork(schema, 1, sequence=SMALL)
     train(network, without, target, objective, SequenceSettings(max_iter=1))
