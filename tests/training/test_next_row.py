@@ -8,7 +8,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tabembed.datasets import load_flights
+from tabembed.sequence import SequenceEncoder
+from tabembed.training.loop import train
 from tabembed.training.next_row import NextRow, make_next_row
+from tabembed.training.sequence_examples import SequenceSettings
+from tabembed.training.sequence_network import SequenceNetwork
 from tests.training.sequences import encode, frame
 
 
@@ -130,3 +135,19 @@ def test_the_time_unit_does_not_matter():
     plain, scaled = (make_next_row(*encode(t))[1][:, -1] for t in (table, slow))
     torch.testing.assert_close(plain, scaled, equal_nan=True)
     assert pd.notna(plain.nanmean().item())
+
+
+def test_flights_teach_what_comes_next():
+    flights = load_flights()
+    known = ["carrier", "dest", "distance", "hour"]
+    few = flights["tailnum"].isin(flights["tailnum"].unique()[:30])
+    table = flights.loc[few, ["tailnum", "time_hour", *known, "dep_delay"]]
+    encoder = SequenceEncoder("tailnum", "time_hour", observed=["dep_delay"]).fit(table)
+    batch = encoder.transform(table)
+    objective, target = make_next_row(encoder.schema_, batch)
+    own = {"d_model": 16, "num_layers": 1}
+    network = SequenceNetwork(encoder.schema_, objective.n_outputs, sequence=own)
+    settings = SequenceSettings(max_iter=2, batch_size=256, max_length=64, learning_rate_init=0.01)
+    losses = train(network, batch, target, objective, settings)
+    assert losses[0] > losses[1] > losses[2]
+    assert losses[2] < 0.75 * losses[0]
