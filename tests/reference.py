@@ -541,10 +541,10 @@ def attend(
     q: Table,
     k: Table,
     v: Table,
-    times: Sequence[Number],
+    positions: Sequence[Number],
     n_heads: int,
     scheme: dict[str, Any],
-    strict: bool = False,
+    seen: Sequence[Sequence[int]],
 ) -> list[Vector]:
     """Vaswani et al. 2017, sect. 3.2.2: heads side by side, each row over what it may look at."""
     width = len(q[0]) // n_heads
@@ -553,23 +553,23 @@ def attend(
         row: Vector = []
         for head in range(n_heads):
             part = slice(head * width, (head + 1) * width)
-            seen = seen_rows(times, i, strict)  # type: ignore[arg-type]
             scores = [
-                time_score(list(q[i][part]), list(k[j][part]), times[i], times[j], head, scheme) for j in seen
+                time_score(list(q[i][part]), list(k[j][part]), positions[i], positions[j], head, scheme)
+                for j in seen[i]
             ]
-            row += attention([0.0] * width, [[0.0] * width] * len(seen), [v[j][part] for j in seen], scores)
+            nothing = [0.0] * width
+            row += attention(nothing, [nothing] * len(seen[i]), [v[j][part] for j in seen[i]], scores)
         out.append(row)
     return out
 
 
 def block(
     rows: Table,
-    times: Sequence[Number],
+    positions: Sequence[Number],
     weights: dict[str, Any],
     n_heads: int,
     scheme: dict[str, Any],
-    activation: Any = gelu,
-    strict: bool = False,
+    seen: Sequence[Sequence[int]],
 ) -> list[Vector]:
     """Xiong et al. 2020, fig. 1 (pre-norm): x + attention(LN x), then x + MLP(LN x).
 
@@ -577,9 +577,9 @@ def block(
     """
     normed = [layer_norm(list(x), *weights["norm1"]) for x in rows]
     q, k, v = ([affine(x, *weights[name]) for x in normed] for name in ("query", "key", "value"))
-    mixed = attend(q, k, v, times, n_heads, scheme, strict)
+    mixed = attend(q, k, v, positions, n_heads, scheme, seen)
     rows = [add(x, affine(m, *weights["out"])) for x, m in zip(rows, mixed, strict=True)]
-    hidden = [[activation(e) for e in affine(layer_norm(x, *weights["norm2"]), *weights["up"])] for x in rows]
+    hidden = [[gelu(e) for e in affine(layer_norm(x, *weights["norm2"]), *weights["up"])] for x in rows]
     return [add(x, affine(h, *weights["down"])) for x, h in zip(rows, hidden, strict=True)]
 
 
