@@ -41,20 +41,17 @@ class GatedRecurrence(nn.Module):
         for weight in self.parameters():
             uniform_(weight, self.weight_input.shape[1] ** -0.5, generator)
 
-    def forward(self, x: Tensor, start: Tensor, sizes: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, start: Tensor) -> Tensor:
         """What is known after every row.
 
         Args:
-            x: rows; with ``sizes`` the first rows of all sequences, then the second ones, and so on.
-            start: what is known before.
-            sizes: how many sequences have a first row, a second, and so on.
+            x: rows.
+            start: what is known before them.
         """
         # torch wants one dtype, and autocast may have narrowed the rows alone.
         weights: list[Tensor] = list(self.parameters())
         x, start = x.to(weights[0].dtype), start.to(weights[0].dtype).unsqueeze(0)
-        if sizes is None:
-            return torch.gru(x, start, weights, True, 1, 0.0, False, False, True)[0]
-        return torch.gru(x, sizes, start, weights, True, 1, 0.0, False, False)[0]
+        return torch.gru(x, start, weights, True, 1, 0.0, False, False, True)[0]
 
 
 class Recurrence(nn.Module):
@@ -107,7 +104,7 @@ class Recurrence(nn.Module):
         if not tokens.shape[0] * tokens.shape[1]:
             return tokens, layers
         if layout.ends is not None:
-            return self._packed(tokens, layout)
+            return self._packed(tokens, layout.ends), layers
         return self._padded(tokens, layout.tail(tokens.shape[1]), layers)
 
     def _padded(
@@ -115,24 +112,37 @@ class Recurrence(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Real rows first, in their order."""
         order = (~layout.real).to(torch.int8).argsort(dim=-1, stable=True)
-        back = order.argsort(-1).unsqueeze(-1).expand_as(x)
+        back = order.argsort(dim=-1).unsqueeze(-1).expand_as(x)
         count = layout.real.sum(-1)
         last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, x.shape[-1])
-        rows, kept = x.gather(1, order.unsqueeze(-1).expand_as(x)), []
-        for i, layer in enumerate(self.layers):
-            start = layers[i]
-            rows = layer(self.dropout(rows) if i else rows, start)
-            kept.append(torch.where(count.unsqueeze(-1) > 0, rows.gather(1, last).squeeze(1), start))
-        return rows.gather(1, back), tuple(kept)
+        rows, kept = self._layers(x.gather(1, order.unsqueeze(-1).expand_as(x)), layers), []
+        for start, known in zip(layers, rows, strict=True):
+            kept.append(torch.where(count.unsqueeze(-1) > 0, known.gather(1, last).squeeze(1), start))
+        return rows[-1].gather(1, back), tuple(kept)
 
-    def _packed(self, x: Tensor, layout: Layout) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The first rows of all sequences, then the second ones, and so on, the longest sequence first."""
-        lengths = torch.tensor(layout.ends, device=x.device).diff()
-        rank = lengths.argsort(descending=True, stable=True).argsort()
-        order = (layout.number[0] * len(lengths) + rank[layout.sequence[0]]).argsort()
-        sizes = layout.number[0].bincount().cpu()
-        rows = x[0][order]
-        start = rows.new_zeros(int(sizes[0]), rows.shape[-1])
-        for i, layer in enumerate(self.layers):
-            rows = layer(self.dropout(rows) if i else rows, start, sizes)
-        return rows[order.argsort()].unsqueeze(0), ()
+    def _packed(self, x: Tensor, ends: list[int]) -> Tensor:
+        """Some steps of all sequences that have any left, until half of them end, and so on."""
+        edges = torch.tensor(ends, device="cpu")
+        lengths, order = edges.diff().sort(descending=True, stable=True)
+        first, done, parts, places = edges[:-1][order], 0, [], []
+        known = self.nothing(len(order))
+        while n := int((lengths > done).sum()):
+            until = int(lengths[(n - 1) // 2])
+            steps = torch.arange(done, until, device="cpu")
+            real = steps < lengths[:n].unsqueeze(-1)
+            index = (first[:n].unsqueeze(-1) + steps.minimum(lengths[:n].unsqueeze(-1) - 1)).to(x.device)
+            rows = self._layers(x[0].index_select(0, index.flatten()).unflatten(0, index.shape), known, n)
+            known = tuple(one[:, -1] for one in rows)
+            parts.append(rows[-1][real.to(x.device)])
+            places.append(index[real.to(x.device)])
+            done = until
+        back = torch.cat(places).argsort()
+        return torch.cat(parts).index_select(0, back).unsqueeze(0)
+
+    def _layers(self, rows: Tensor, known: tuple[Any, ...], n: int | None = None) -> list[Tensor]:
+        """What every layer makes of the rows of sequences, the first ``n`` of those it knows something of."""
+        made: list[Tensor] = []
+        for layer, start in zip(self.layers, known, strict=True):
+            rows = layer(self.dropout(rows) if made else rows, start[:n])
+            made.append(rows)
+        return made

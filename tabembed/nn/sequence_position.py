@@ -17,6 +17,9 @@ from tabembed.nn.sinusoidal import SinusoidalEmbedding
 
 SCHEMES = ("rotary", "alibi", "decay", "sinusoidal", "learned", None)
 
+_SLOWER = 4
+"""Median gaps in the shortest half-life: what fades within a few rows costs several times as much."""
+
 
 class SequencePosition(nn.Module):
     """What a position scheme adds to tokens, and what it gives to attention.
@@ -48,7 +51,8 @@ class SequencePosition(nn.Module):
         if scheme == "rotary":
             self.rotary = RotaryEmbedding(width, frequencies=_ladder(clock, width // 2))
         elif scheme == "decay":
-            self.rotary = RelativeDecay(width, half_lives=(clock.typical, clock.longest))
+            shortest = _SLOWER * clock.typical
+            self.rotary = RelativeDecay(width, half_lives=(shortest, max(shortest, clock.longest)))
         elif scheme == "alibi":
             mode = "causal" if causal else "symmetric"
             self.bias = ALiBiEmbedding(n_heads, mode=mode, slopes="learned", unit=clock.typical)
