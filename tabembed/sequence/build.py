@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -83,6 +84,18 @@ def append(old: SequenceBatch, new: SequenceBatch, name: str) -> SequenceBatch:
         gap=torch.fmin(gap, batch.gap),
         merged=torch.cat((old.merged, new.merged + old.n_input)),
     )
+
+
+def keep_last(batch: SequenceBatch, max_events: int, stacklevel: int) -> SequenceBatch:
+    """The last rows of every sequence, with a warning of those that are left out."""
+    cut = batch.lengths - max_events
+    cut = cut[cut > 0]
+    if not len(cut):
+        return batch
+    text = f"max_events={max_events}: {int(cut.sum()):,} early rows of {len(cut):,} entities are left out"
+    warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+    batch = batch.last(max_events)
+    return replace(batch, merged=batch.merged[torch.isin(batch.merged[:, 1], batch.row)])
 
 
 def check_appendable(old: SequenceBatch, new: SequenceBatch) -> None:

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.artifact import read, write
 from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.batch import SequenceBatch
-from tabembed.sequence.build import append, build, check_appendable
-from tabembed.sequence.missing import present, say_cut, say_missing
+from tabembed.sequence.build import append, build, check_appendable, keep_last
+from tabembed.sequence.missing import present
 from tabembed.sequence.order import Entities, read_entities, sorted_order
 from tabembed.sequence.rows import LANES, lay_out, no_columns, without_cells
 from tabembed.sequence.saved import from_artifact, to_artifact
@@ -110,7 +110,7 @@ class SequenceEncoder(BaseEstimator):
 
     def finalize(self, state: SequenceState) -> SequenceEncoder:
         """Give out ids, centres and scales, and measure the gaps between rows."""
-        say_missing(state.missing, stacklevel=3)
+        state.missing.say(stacklevel=3)
         if not len(state.times):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: got 0 rows")
         table = None
@@ -212,7 +212,7 @@ class SequenceEncoder(BaseEstimator):
         times = self.time_axis_.encode(frame.column(place[self.time]))
         entities = read_entities(keys, self.entity, self.entity_family_)
         row, missing = present(entities.codes, times, (self.entity, self.time), self.on_missing)
-        say_missing(missing, stacklevel=4)
+        missing.say(stacklevel=3)
         if cutoff is not None:
             row = np.flatnonzero(times <= cutoff) if row is None else row[times[row] <= cutoff]
         codes, times = (entities.codes, times) if row is None else (entities.codes[row], times[row])
@@ -239,8 +239,7 @@ class SequenceEncoder(BaseEstimator):
             batch = merge_ties(batch)
         if self.max_events is None:
             return batch
-        say_cut(self.max_events, batch.lengths.numpy(), stacklevel=4)
-        return batch.last(int(self.max_events)) if (batch.lengths > self.max_events).any() else batch
+        return keep_last(batch, int(self.max_events), stacklevel=3)
 
     def _moment(self, cutoff: Any) -> int:
         try:

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 
 from tabembed.schema import MISSING_TIME
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """How many rows lack an entity or a time.
+
+    Args:
+        n_rows: rows that lack one or both.
+        by_column: rows that lack the one, and rows that lack the other.
+    """
+
+    n_rows: int
+    by_column: dict[str, int]
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        both = {name: count + other.by_column[name] for name, count in self.by_column.items()}
+        return LeftOut(self.n_rows + other.n_rows, both)
+
+    def say(self, stacklevel: int) -> None:
+        """Warn of rows that were left out, if there are any."""
+        lacking = [f"column {name!r} is missing in {n:,}" for name, n in self.by_column.items() if n]
+        if lacking:
+            text = f"{self.n_rows:,} rows are left out: {', '.join(lacking)}"
+            warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+
+
 def present(
     codes: np.ndarray, times: np.ndarray, names: tuple[str, str], on_missing: str
-) -> tuple[np.ndarray | None, dict[str, int]]:
+) -> tuple[np.ndarray | None, LeftOut]:
     """Places of the rows that have both, and how many lack which.
 
     Args:
@@ -22,34 +47,19 @@ def present(
 
     Shape:
         - codes, times: ``(n_rows,)``
-        - output: int64 places, or ``None`` where all rows have both; a count by column
+        - output: int64 places, or ``None`` where all rows have both; the count
 
     Raises: ValueError under ``"error"``, naming the column and the count.
     """
-    gone = dict(zip(names, (codes < 0, times == MISSING_TIME), strict=True))
-    counts = {name: int(rows.sum()) for name, rows in gone.items()}
+    nobody, never = codes < 0, times == MISSING_TIME
+    counts = {name: int(rows.sum()) for name, rows in zip(names, (nobody, never), strict=True)}
     if not any(counts.values()):
-        return None, counts
+        return None, LeftOut(0, counts)
     if on_missing == "error":
         name, count = next((n, c) for n, c in counts.items() if c)
         raise ValueError(
             f"column {name!r}: must not be missing, got {count:,} of {len(codes):,} rows without it; "
             "on_missing='drop' leaves them out"
         )
-    first, second = gone.values()
-    return np.flatnonzero(~(first | second)), counts
-
-
-def say_missing(counts: dict[str, int], stacklevel: int) -> None:
-    """Warn of rows that were left out."""
-    lacking = [f"column {name!r} is missing in {count:,}" for name, count in counts.items() if count]
-    if lacking:
-        warnings.warn(f"rows are left out: {', '.join(lacking)}", UserWarning, stacklevel=stacklevel + 1)
-
-
-def say_cut(max_events: int, lengths: np.ndarray, stacklevel: int) -> None:
-    """Warn of early rows that ``max_events`` leaves out."""
-    cut = lengths - max_events
-    text = f"max_events={max_events}: {cut[cut > 0].sum():,} early rows of {(cut > 0).sum():,} entities"
-    if (cut > 0).any():
-        warnings.warn(f"{text} are left out", UserWarning, stacklevel=stacklevel + 1)
+    kept = np.flatnonzero(~(nobody | never))
+    return kept, LeftOut(len(codes) - len(kept), counts)

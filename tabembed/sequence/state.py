@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tabembed.schema import SequenceSchema, TableSchema
+from tabembed.sequence.missing import LeftOut
 from tabembed.sequence.order import Entities, join, seconds, sorted_order, starts_of
 from tabembed.sequence.ties import refuse_ties
 from tabembed.sequence.time_axis import Clock, ClockState, TimeAxis
@@ -28,7 +29,7 @@ class SequenceState:
         clock: state of the clock.
         entities: whose rows they are.
         times: when they happened, int64 nanoseconds.
-        missing: number of rows without an entity or a time, by column; they are left out.
+        missing: rows without an entity or a time; they are left out.
     """
 
     names: tuple[str, ...]
@@ -37,7 +38,7 @@ class SequenceState:
     clock: ClockState
     entities: Entities
     times: np.ndarray
-    missing: dict[str, int]
+    missing: LeftOut
 
 
 def merge_states(a: SequenceState, b: SequenceState, entity: str, time: str) -> SequenceState:
@@ -51,7 +52,7 @@ def merge_states(a: SequenceState, b: SequenceState, entity: str, time: str) -> 
         Clock().merge(time, a.clock, b.clock),
         join(a.entities, b.entities, entity),
         np.concatenate((a.times, b.times)),
-        {name: count + b.missing[name] for name, count in a.missing.items()},
+        a.missing + b.missing,
     )
 
 

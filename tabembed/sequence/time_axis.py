@@ -129,9 +129,11 @@ class TimeAxis:
 
         Raises: TypeError or ValueError, as ``encode``; ValueError for None, NaN and NaT.
         """
+        if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in "YMWhm":
+            value = value.astype("datetime64[s]")  # Arrow has no coarse units
         try:
             array = pa.array([value], from_pandas=True)
-            if pa.types.is_timestamp(array.type):  # pandas' nanoseconds are lost unless they are asked for
+            if getattr(value, "nanosecond", 0) > 0:  # pandas' nanoseconds are lost unless they are asked for
                 array = pa.array([value], pa.timestamp("ns", array.type.tz), from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise TypeError(f"column {self.name!r}: must be comparable with it ({error})") from None
