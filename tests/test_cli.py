@@ -215,7 +215,7 @@ def test_transform_needs_an_embedder_and_all_columns(folder: Path, tmp_path: Pat
     out = tmp_path / "o.parquet"
     code, output = call("transform", tmp_path / "encoder", folder / "shops.parquet", "-o", out)
     assert code == 2
-    assert "must hold a TableEmbedder, got a TableEncoder" in output
+    assert "must hold an embedder, got a TableEncoder" in output
     short = write(make_table().drop(["city"]), tmp_path / "short.parquet")
     code, output = call("transform", folder / "model", short, "-o", out)
     assert code == 2
@@ -323,3 +323,129 @@ def test_one_path_in_two_roles_is_refused(tmp_path):
         assert "must be another path than" in done.output
     assert source.read_bytes() == before
     assert os.listdir(tmp_path) == ["t.parquet"]
+
+
+def make_events(n_rows: int = 150) -> pa.Table:
+    generator = np.random.default_rng(0)
+    card = pd.Series(
+        generator.choice(["007", "7", "08", "11", None], size=n_rows, p=[0.3, 0.3, 0.2, 0.1, 0.1])
+    )
+    hour = generator.integers(1000, size=n_rows)
+    paid = generator.normal(size=n_rows)
+    shop = generator.choice(["Athens", "Bern"], size=n_rows)
+    paid[:5] = np.nan
+    return pa.table({"card": card, "hour": hour, "shop": shop, "paid": paid, "note": np.arange(n_rows)})
+
+
+EVENTS = (
+    "--entity",
+    "card",
+    "--time",
+    "hour",
+    "--unit",
+    "h",
+    "--observed",
+    "paid",
+    "--drop",
+    "note",
+    "--seed",
+    1,
+)
+
+
+@pytest.fixture(scope="module")
+def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of events, a model of their sequences, and its out-of-fold vectors."""
+    folder = tmp_path_factory.mktemp("sequences")
+    write(make_events(), folder / "events.csv")
+    code, text = call(
+        *("fit", folder / "events.csv", "--target", "paid", "-o", folder / "model", *EVENTS),
+        *("--vectors", folder / "vectors.parquet", "--position", "gru", "--categorical", "card"),
+    )
+    assert code == 0, text
+    assert "dropped 5 of 150 rows, which have no 'paid'" in text
+    missing = sum(card is None for card in make_events()["card"].to_pylist()[5:])
+    assert f"warning: {missing} rows are left out: column 'card' is missing in {missing}" in text
+    return folder
+
+
+def test_sequences_are_fitted_and_their_rows_keep_their_place(sequences: Path) -> None:
+    vectors, cards = pd.read_parquet(sequences / "vectors.parquet"), make_events()["card"].to_pylist()
+    assert list(vectors) == [f"row_e{i}" for i in range(64)]
+    absent = [i < 5 or card is None for i, card in enumerate(cards)]
+    assert np.array_equal(vectors.isna().all(axis=1), absent)
+    assert np.array_equal(vectors.isna().any(axis=1), absent)
+    embedder = tabembed.load(sequences / "model")
+    assert (embedder.position, embedder.target_type_) == ("gru", "continuous")
+    assert embedder.feature_names_in_.tolist() == ["card", "hour", "shop", "paid"]
+    assert embedder.encoder_.kinds_ == {"shop": "categorical", "paid": "continuous"}
+
+
+def test_sequences_are_transformed_by_row_and_by_entity(sequences: Path, tmp_path: Path) -> None:
+    for output, out in (("row", tmp_path / "rows.parquet"), ("entity", tmp_path / "cards.parquet")):
+        code, text = call(
+            *("transform", sequences / "model", sequences / "events.csv", "-o", out, "--output", output)
+        )
+        assert code == 0, text
+    embedder = tabembed.load(sequences / "model")
+    expected = embedder.transform(make_events().drop(["note"]).to_pandas())
+    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "rows.parquet").to_numpy(), expected)
+    cards = pd.read_parquet(tmp_path / "cards.parquet")
+    assert cards["card"].tolist() == ["007", "08", "11", "7"]
+    assert cards.columns[1:].tolist() == [f"entity_e{i}" for i in range(64)]
+
+
+def test_sequences_are_described(sequences: Path, tmp_path: Path) -> None:
+    code, text = call("describe", sequences / "model")
+    assert code == 0, text
+    assert "SequenceEmbedder" in text
+    assert re.search(r"entity card: 4 of at most \d+ rows; time hour known only after its row: paid", text)
+    assert re.search(r"shop . categorical . 2 . 0\.0% . \d+ ", text)
+    assert re.search(r"paid . continuous . - . 0\.0% . \d+ ", text)
+    tabembed.SequenceEncoder("shop", "hour", ["note"]).fit(make_events()).save(tmp_path / "encoder")
+    code, text = call("describe", tmp_path / "encoder")
+    assert code == 0, text
+    assert "SequenceEncoder, 150 rows entity shop: 2 of" in text
+    assert "known only after its row: nothing" in text
+
+
+def test_sequences_without_a_target(sequences: Path, tmp_path: Path) -> None:
+    source, options = (
+        sequences / "events.csv",
+        ["--position", "none", "--clock", "index", "--output", "entity"],
+    )
+    code, text = call(
+        *("fit", source, "-o", tmp_path / "model", *EVENTS, *options, "--vectors", tmp_path / "v.parquet")
+    )
+    assert code == 0, text
+    embedder = tabembed.load(tmp_path / "model")
+    assert (embedder.target_type_, embedder.position, embedder.clock) == ("next_row", None, "index")
+    assert embedder.encoder_.unit == "h"
+    assert pd.read_parquet(tmp_path / "v.parquet")["card"].tolist() == [7, 8, 11]
+
+
+def test_options_of_sequences_need_each_other(sequences: Path, tmp_path: Path) -> None:
+    fit = ("fit", sequences / "events.csv", "-o", tmp_path / "model")
+    mistakes = {
+        "--target must be given; only sequences (--entity) are learned without one": fit,
+        "--entity must come with --time": (*fit, "--entity", "card"),
+        "--time must come with --entity": (*fit, "--target", "paid", "--time", "hour"),
+        "--observed must come with --entity": (*fit, "--target", "paid", "--observed", "note"),
+        "--position must come with --entity": (*fit, "--target", "paid", "--position", "gru"),
+        "column 'cart': not in": (*fit, "--entity", "cart", "--time", "hour"),
+        "column 'late': not in": (*fit, *EVENTS, "--observed", "late"),
+        "output must be one of row, entity, got 'both'": (*fit, *EVENTS, "--output", "both"),
+        "output must be one of columns, row, both, got 'entity'": (
+            *fit,
+            "--target",
+            "note",
+            "--output",
+            "entity",
+        ),
+        "unit must be one of": (*fit, *EVENTS, "--unit", "weeks"),
+    }
+    for text, command in mistakes.items():
+        code, output = call(*command)
+        assert code == 2, (command, output)
+        assert text in output, (text, output)
+    assert list(tmp_path.iterdir()) == []

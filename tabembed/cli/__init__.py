@@ -5,17 +5,13 @@ Nothing heavy is imported until a command runs, so that ``tabembed --help`` answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tabembed.cli.conduct import one_thread, plain_messages
-
-if TYPE_CHECKING:
-    import pandas
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Tables in, trained vectors out.")
 
@@ -26,6 +22,7 @@ class Output(StrEnum):
     columns = "columns"
     row = "row"
     both = "both"
+    entity = "entity"
 
 
 class TargetType(StrEnum):
@@ -37,64 +34,96 @@ class TargetType(StrEnum):
     multiclass = "multiclass"
 
 
+class Position(StrEnum):
+    """How a row of a sequence sees where the others stand."""
+
+    rotary = "rotary"
+    alibi = "alibi"
+    decay = "decay"
+    sinusoidal = "sinusoidal"
+    learned = "learned"
+    none = "none"
+    gru = "gru"
+
+
+Clock = StrEnum("Clock", ["time", "index"])
+
+
 TableFile = Annotated[Path, typer.Argument(help="A .csv, .parquet, .arrow or .feather file.")]
+Sequences = {"rich_help_panel": "Rows in time"}
 
 
 @app.command()
 def fit(
     table: TableFile,
-    target: Annotated[str, typer.Option(help="Column to predict.")],
     model: Annotated[
         Path, typer.Option("--model", "-o", help="Folder to save the model in; a model there is replaced.")
     ],
+    target: Annotated[
+        str | None, typer.Option(help="Column to predict. With --entity: none predicts the next row.")
+    ] = None,
     vectors: Annotated[Path | None, typer.Option(help="File for the out-of-fold vectors.")] = None,
-    output: Annotated[Output, typer.Option(help="Vectors per column, per row, or both.")] = Output.columns,
+    output: Annotated[
+        Output | None,
+        typer.Option(help="Vectors per column, per row, or both; with --entity: per row or per entity."),
+    ] = None,
     target_type: Annotated[TargetType, typer.Option(help="What the target is.")] = TargetType.auto,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     categorical: Annotated[
         list[str] | None, typer.Option(help="Column of names or codes, text in a CSV; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
+    entity: Annotated[str | None, typer.Option(help="Column that says whose row it is.", **Sequences)] = None,
+    time: Annotated[str | None, typer.Option(help="Column that says when it happened.", **Sequences)] = None,
+    observed: Annotated[
+        list[str] | None,
+        typer.Option(help="Column that is known only after its row; may be repeated.", **Sequences),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(help="What a number in --time counts: ns, us, ms, s, m, h, D.", **Sequences),
+    ] = None,
+    position: Annotated[
+        Position | None, typer.Option(help="How a row sees where others stand.", **Sequences)
+    ] = None,
+    clock: Annotated[Clock | None, typer.Option(help="Places are times, or numbers.", **Sequences)] = None,
 ) -> None:
     """Train an embedder on TABLE and save it.
 
     Rows without a target are left out of the training; in --vectors, which keeps TABLE's rows, they are null.
+    With --entity and --time a row's vector holds the past of its entity, too; rows that lack either are
+    left out.
     """
     with plain_messages(), one_thread():
-        from tabembed import Categorical, TableEmbedder, TableEncoder
+        import tabembed
         from tabembed.artifact import read_config
         from tabembed.cli.files import check_apart, check_output, check_parent
+        from tabembed.cli.frames import read_frame, write_frame
+        from tabembed.cli.training import Request, SequenceOptions
 
+        options = SequenceOptions(entity, time, tuple(observed or ()), unit, position, clock)
+        options.check(target)
+        request = Request(
+            table, target, output, target_type.value, drop or [], categorical or [], seed, options
+        )
         check_parent(model)
         check_apart({"TABLE": table, "--model": model, "--vectors": vectors})
         if model.exists():
-            read_config(model, classes=["TableEmbedder", "TableEncoder"])  # only a model may be replaced
+            read_config(model, classes=tabembed._SAVED)  # only a model may be replaced
         if vectors is not None:
             check_output(vectors)
-        frame = _read_frame(
-            table, needs=[target, *(drop or []), *(categorical or [])], text=categorical or []
-        )
-        known = frame[target].notna()
-        if not known.any():
-            raise ValueError(f"column {target!r}: must have a value in at least one row of {table}")
-        if not known.all():
-            typer.echo(f"dropped {(~known).sum():,} of {len(frame):,} rows, which have no {target!r}")
-        X = frame.loc[known].drop(columns=[target, *(drop or [])])
-        columns = {name: Categorical() for name in categorical or []}
-        embedder = TableEmbedder(
-            TableEncoder(columns or None),
-            output=output.value,
-            target_type=target_type.value,
-            random_state=seed,
-        )
+        frame = read_frame(table, needs=request.columns, text=request.categorical)
+        X, y = request.rows(frame)
+        embedder = request.embedder()
         if vectors is None:
-            embedder.fit(X, frame.loc[known, target])
+            embedder.fit(X, y)
         else:
-            trained = embedder.set_output(transform="pandas").fit_transform(X, frame.loc[known, target])
+            trained = embedder.set_output(transform="pandas").fit_transform(X, y)
         embedder.save(model)
         typer.echo(f"saved {model}")
         if vectors is not None:
-            _write_frame(trained.set_axis(X.index).reindex(frame.index), vectors)
+            by_entity = output == Output.entity
+            write_frame(trained if by_entity else trained.set_axis(X.index).reindex(frame.index), vectors)
 
 
 @app.command()
@@ -104,25 +133,31 @@ def transform(
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the vectors.")],
     output: Annotated[Output | None, typer.Option(help="Vectors other than those chosen at the fit.")] = None,
 ) -> None:
-    """Write the vectors of TABLE's rows, in their order."""
+    """Write the vectors of TABLE's rows, in their order, or of its entities.
+
+    A model of sequences takes the past of a row from TABLE: it must hold it.
+    """
     with plain_messages():
         from tabembed.cli.files import check_apart, check_output
+        from tabembed.cli.frames import load_model, read_frame, write_frame
 
         check_output(out)
         check_apart({"TABLE": table, "MODEL": model, "--out": out})
-        embedder = _load(model)
+        embedder = load_model(model)
         if not hasattr(embedder, "transform") or not hasattr(embedder, "set_output"):
-            raise ValueError(f"{model}: must hold a TableEmbedder, got a {type(embedder).__name__}")
+            raise ValueError(f"{model}: must hold an embedder, got a {type(embedder).__name__}")
         if output is not None:
             embedder.set_params(output=output.value)
+        encoder, names = embedder.encoder_, list(embedder.feature_names_in_)
         text = [
             name
-            for name, values in embedder.encoder_.categories_.items()
-            if all(isinstance(v, str) for v in values)
+            for name, values in encoder.categories_.items()
+            if all(isinstance(value, str) for value in values)
         ]
-        frame = _read_frame(table, needs=list(embedder.feature_names_in_), text=text)
-        vectors = embedder.set_output(transform="pandas").transform(frame[list(embedder.feature_names_in_)])
-        _write_frame(vectors, out)
+        if getattr(encoder, "entity_family_", None) == "text":
+            text.append(encoder.entity)
+        frame = read_frame(table, needs=names, text=text)
+        write_frame(embedder.set_output(transform="pandas").transform(frame[names]), out)
 
 
 @app.command()
@@ -131,18 +166,9 @@ def describe(
 ) -> None:
     """Show the columns of a model, or those that a table would have."""
     with plain_messages():
-        from rich.console import Console
+        from tabembed.cli.report import show
 
-        from tabembed import TableEncoder
-        from tabembed.cli.report import column_table
-
-        known = _load(path) if path.is_dir() or not path.suffix else TableEncoder().fit(_read_frame(path))
-        encoder: Any = getattr(known, "encoder_", known)
-        network = getattr(known, "network_", None)
-        widths = None if network is None else network.column_widths()
-        kind = type(known).__name__ if path.is_dir() else "table"
-        typer.echo(f"{path}: {kind}, {encoder.schema_.n_rows:,} rows")
-        Console().print(column_table(encoder, widths))
+        show(path)
 
 
 @app.command("demo")
@@ -154,37 +180,6 @@ def run_demo(
         from tabembed.cli.demo import run
 
         run(folder)
-
-
-def _load(path: Path) -> Any:
-    import tabembed
-
-    if not path.is_dir():
-        raise ValueError(f"{path}: no such folder")
-    return tabembed.load(path)
-
-
-def _read_frame(path: Path, needs: list[str] | None = None, text: Sequence[str] = ()) -> pandas.DataFrame:
-    from tabembed.cli.files import read_table
-    from tabembed.table.frame import to_pandas
-
-    table = read_table(path, text)
-    for name in needs or []:
-        if name not in table.column_names:
-            raise ValueError(f"column {name!r}: not in {path}, which has {table.column_names}")
-    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
-    if twice:
-        raise ValueError(f"column {min(twice)!r}: given twice in {path}")
-    return to_pandas({name: table[name].combine_chunks() for name in table.column_names})
-
-
-def _write_frame(frame: pandas.DataFrame, path: Path) -> None:
-    import pyarrow
-
-    from tabembed.cli.files import write_table
-
-    write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), path)
-    typer.echo(f"wrote {len(frame):,} rows x {frame.shape[1]} columns to {path}")
 
 
 def main() -> None:

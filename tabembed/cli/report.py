@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,3 +35,49 @@ def column_table(encoder: TableEncoder, widths: Mapping[str, int] | None = None)
         cells += [] if widths is None else [str(widths.get(name, "-"))]
         table.add_row(name, kind, *cells)
     return table
+
+
+def show(path: Path) -> None:
+    """Print what a model folder holds, or what the columns of a table file would be."""
+    from rich.console import Console
+
+    from tabembed import TableEncoder
+    from tabembed.cli.frames import load_model, read_frame
+
+    is_model = path.is_dir() or not path.suffix
+    known: Any = load_model(path) if is_model else TableEncoder().fit(read_frame(path))
+    encoder = getattr(known, "encoder_", known)
+    kind = type(known).__name__ if is_model else "table"
+    sequences = getattr(encoder, "entity", None) is not None
+    rows = encoder.schema_.rows.n_rows if sequences else encoder.schema_.n_rows
+    typer.echo(f"{path}: {kind}, {rows:,} rows")
+    if sequences:
+        typer.echo(sequence_text(encoder))
+        encoder = encoder.table_encoder_
+    if encoder is not None:
+        Console().print(column_table(encoder, _widths(known)))
+
+
+def sequence_text(encoder: Any) -> str:
+    """Whose rows they are, when they happened, and what is known only afterwards, in two lines.
+
+    Args:
+        encoder: a fitted ``SequenceEncoder``.
+    """
+    schema = encoder.schema_
+    observed = ", ".join(schema.observed) or "nothing"
+    return (
+        f"entity {encoder.entity}: {schema.n_sequences:,} of at most {schema.longest:,} rows; "
+        f"time {encoder.time}\nknown only after its row: {observed}"
+    )
+
+
+def _widths(known: Any) -> Mapping[str, int] | None:
+    """Width of every column's vector in an embedder, ``None`` where nothing was trained."""
+    network = getattr(known, "network_", None)
+    if network is None:
+        return None
+    if hasattr(network, "column_widths"):
+        return network.column_widths()
+    halves = (network.embedding.known, network.embedding.after)
+    return {name: dim for half in halves if half is not None for name, dim in half.embedding_dims().items()}

@@ -138,7 +138,7 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         max_iter: int = 10,
         batch_size: int | str = "auto",
         max_length: int = 512,
-        learning_rate_init: float = 0.003,
+        learning_rate_init: float = 0.001,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 4,
         device: str = "auto",
@@ -210,7 +210,7 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         check_is_fitted(self)
         check_choice(OUTPUTS, output=self.output)
         batch = self.encoder_.transform(_check_frame(self, X, reset=False))
-        if batch.n_rows == self.encoder_.schema_.rows.n_rows and fingerprint(batch) == self._fingerprint:
+        if fingerprint(batch) == self._fingerprint:
             warn_of_fit(self, "table")
         vectors = sequence_vectors(self.network_, batch, self.output)
         return self._laid_out(vectors, batch)
