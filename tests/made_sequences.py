@@ -14,7 +14,8 @@ LENGTHS = {
     "equal": (4, 4, 4),
     "one row each": (1, 1, 1),
     "one sequence": (5,),
-    "one without rows": (2, 0, 3),
+    "some without rows": (0, 2, 0, 3),
+    "no rows": (0, 0),
     "none": (),
 }
 
