@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from event_tables import events, plain
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -25,50 +26,6 @@ from tabembed.datasets import load_flights
 from tabembed.schema import MISSING, MISSING_TIME
 
 COLUMNS = ["place", "size", "paid", "until", "tags"]
-
-
-def events(n=61, seed=0, n_entities=7):
-    """Events with every kind of column and many ties, in no order."""
-    rng = np.random.default_rng(seed)
-    start = pd.Timestamp("2024-03-01 12:00")
-    until = pd.Series(start + pd.to_timedelta(rng.integers(0, 10**6, n), "s"))
-    tags = pd.Series([[str(t) for t in rng.integers(0, 3, rng.integers(0, 4))] for _ in range(n)])
-    return pd.DataFrame(
-        {
-            "who": rng.choice([f"e{i}" for i in range(n_entities)], n),
-            "when": start + pd.to_timedelta(rng.integers(0, 12, n), "h"),
-            "place": pd.Series(rng.choice(["Rome", "Oslo", "Bonn"], n)).where(rng.random(n) < 0.7),
-            "size": pd.Series(rng.integers(0, 50, n)),
-            "paid": np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n)),
-            "until": until.where(rng.random(n) < 0.7),
-            "tags": tags.where(rng.random(n) < 0.7),
-        }
-    )
-
-
-def plain(batch):
-    """A batch as lists of exact numbers."""
-    rows = batch.rows
-    lists = {name: [part.tolist() for part in ragged] for name, ragged in rows.lists.items()}
-    bits = [t.view(torch.int64).tolist() for t in (batch.elapsed, batch.gap)]
-    table = [
-        rows.ids.tolist(),
-        rows.values.view(torch.int32).tolist(),
-        rows.missing.tolist(),
-        rows.times.tolist(),
-    ]
-    merged = sorted(batch.merged.tolist())
-    keys = [str(key) for key in batch.entities]
-    return [
-        table,
-        lists,
-        keys,
-        batch.cu_seqlens.tolist(),
-        batch.times.tolist(),
-        bits,
-        batch.row.tolist(),
-        merged,
-    ]
 
 
 def fitted(**settings):
