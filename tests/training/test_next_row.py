@@ -93,6 +93,10 @@ def test_a_part_that_no_row_of_a_minibatch_has_does_not_count(problem):
     assert output.grad[:, -1].eq(0).all()
     none = objective.loss(output[last], torch.full_like(target[last], torch.nan))
     assert none == 0
+    alone = torch.full_like(target[:2], torch.nan)
+    alone[0, -1] = 3.0
+    gap = F.huber_loss(output[0, -1], torch.tensor(3.0))
+    torch.testing.assert_close(objective.loss(output[:2], alone), gap)
 
 
 def test_a_guess_among_all_ids_costs_one():
