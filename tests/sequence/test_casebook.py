@@ -627,8 +627,9 @@ def scheme_of(module, position, clock, n_heads, width):
         case "alibi":
             return {"slopes": reference.alibi_slopes(n_heads), "unit": median}
         case "decay":
-            n = width // 2
-            return {"half_lives": [median * (longest / median) ** (i / (n - 1)) for i in range(n)] * 2}
+            n, fastest = width // 2, 4 * median
+            slowest = max(fastest, longest)
+            return {"half_lives": [fastest * (slowest / fastest) ** (i / (n - 1)) for i in range(n)] * 2}
     return {}
 
 
