@@ -17,7 +17,14 @@ from tabembed.nn.sequence_layout import Layout
 POOLINGS = (None, "last", "mean", "decay")
 
 
-class LastRow(nn.Module):
+class Pooling(WideModule):
+    """One vector a sequence from vectors of its rows: nothing that is learned."""
+
+    def reset_parameters(self) -> None:
+        """Put back what is learned."""
+
+
+class LastRow(Pooling):
     """The vector of a sequence's last row; zeros where it has none.
 
     Shape:
@@ -33,7 +40,7 @@ class LastRow(nn.Module):
         return torch.where((layout.last < 0).unsqueeze(-1), 0, chosen)
 
 
-class MeanRow(nn.Module):
+class MeanRow(Pooling):
     """The mean vector of a sequence's rows; zeros where it has none.
 
     Shape:
@@ -47,7 +54,7 @@ class MeanRow(nn.Module):
         )
 
 
-class DecayedMean(WideModule):
+class DecayedMean(Pooling):
     """The mean of a sequence's rows, each weighted by ``2^(−time before the last row / half-life)``.
 
     Args:
@@ -103,7 +110,7 @@ def weighted_mean(vectors: Tensor, weights: Tensor, layout: Layout) -> Tensor:
     return torch.where(gone, 0, total / weight.unsqueeze(-1).masked_fill(gone, 1)).to(vectors.dtype)
 
 
-def pooling_of(pooling: str | None, clock: Clock) -> nn.Module | None:
+def pooling_of(pooling: str | None, clock: Clock) -> Pooling | None:
     """The module of a word.
 
     Raises: ValueError for another word.

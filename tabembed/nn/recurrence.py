@@ -78,8 +78,15 @@ class Recurrence(nn.Module):
 
     def __init__(self, d_model: int, *, n_layers: int, dropout: float = 0.0, seed: int | None = None) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(GatedRecurrence(d_model, seed=one) for one in split_seed(seed, n_layers))
+        self.layers: Any = nn.ModuleList(
+            GatedRecurrence(d_model, seed=one) for one in split_seed(seed, n_layers)
+        )
         self.dropout = Dropout(dropout)
+
+    def reset_parameters(self) -> None:
+        """Draw every weight anew."""
+        for layer in self.layers:
+            layer.reset_parameters()
 
     def placed(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Tokens as they are: a recurrence knows their order."""

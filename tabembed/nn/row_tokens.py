@@ -54,15 +54,23 @@ class RowTokens(nn.Module):
         self.first = None if self.after is None else nn.Parameter(torch.empty(self.after.output_dim))
         self.gap = GapFeatures(schema) if timed else None
         width = sum(0 if half is None else half.output_dim for half in (self.known, self.after))
-        self.linear = undrawn_linear(width + (GapFeatures.width if timed else 0), d_model)
+        width += GapFeatures.width if timed else 0
+        self.linear = undrawn_linear(max(width, 1), d_model)
         self.seed = seeds[2]
-        self.reset_parameters()
+        self._draw()
 
     def reset_parameters(self) -> None:
-        """Draw the weights behind the columns anew."""
+        """Draw every weight anew."""
+        for half in (self.known, self.after):
+            if half is not None:
+                half.reset_parameters()
+        self._draw()
+
+    def _draw(self) -> None:
+        """First weights of what is behind the columns."""
         generator = generator_of(self.seed)
         for weight in (self.linear.weight, self.linear.bias):
-            uniform_(weight, max(self.linear.in_features, 1) ** -0.5, generator)
+            uniform_(weight, self.linear.in_features**-0.5, generator)
         if self.first is not None:
             normal_(self.first, 0.02, generator)
 
@@ -90,7 +98,8 @@ class RowTokens(nn.Module):
             parts.append(layout.carried(observed, self.first)[:, last])
         if self.gap is not None:
             parts.append(self.gap(layout)[:, last].to(self.linear.weight.dtype))
-        parts = parts or [self.linear.weight.new_zeros(layout.n_lines, n_new, 0)]
+        # Without any of these a token is the bias.
+        parts = parts or [self.linear.weight.new_zeros(layout.n_lines, n_new, 1)]
         return self.linear(torch.cat(parts, -1))
 
 

@@ -135,7 +135,14 @@ class SequenceEmbedding(nn.Module):
                 seed=seeds[1],
             )
         self.dropout = Dropout(dropout)
-        self.pooling = pooling_of(pooling, self.clock)
+        self.pooling: Any = pooling_of(pooling, self.clock)
+
+    def reset_parameters(self) -> None:
+        """Draw every weight anew."""
+        self.tokens.reset_parameters()
+        self.stack.reset_parameters()
+        if self.pooling is not None:
+            self.pooling.reset_parameters()
 
     @property
     def known(self) -> TableEmbedding | None:

@@ -61,6 +61,11 @@ class AttendedRows(nn.Module):
             d_model, n_layers=n_layers, n_heads=n_heads, dropout=dropout, seed=seeds[1]
         )
 
+    def reset_parameters(self) -> None:
+        """Draw every weight anew."""
+        self.position.reset_parameters()
+        self.transformer.reset_parameters()
+
     def placed(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Tokens with what the scheme adds to them; the layout is theirs."""
         return self.position(tokens, layout)

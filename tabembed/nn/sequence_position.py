@@ -62,6 +62,12 @@ class SequencePosition(nn.Module):
         elif scheme == "learned":
             self.added = LearnedOffsets(clock, d_model, seed=seed)
 
+    def reset_parameters(self) -> None:
+        """What is learned starts anew."""
+        for part in (self.rotary, self.bias, self.added):
+            if part is not None:
+                part.reset_parameters()
+
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Tokens with what the scheme adds to them."""
         return tokens if self.added is None else self.added(tokens, positions=self.clock.since_first(layout))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -99,14 +100,17 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads, self.width = n_heads, d_model // n_heads
-        self.blocks = nn.ModuleList(
+        seeds = split_seed(seed, n_layers)
+        self.blocks: Any = nn.ModuleList(
             TransformerBlock(d_model, n_heads=n_heads, depth=n_layers, dropout=dropout, seed=one)
-            for one in split_seed(seed, n_layers)
+            for one in seeds
         )
         self.norm = nn.LayerNorm(d_model)
 
     def reset_parameters(self) -> None:
-        """Put the last normalisation back; blocks reset themselves."""
+        """Draw every weight anew."""
+        for block in self.blocks:
+            block.reset_parameters()
         self.norm.reset_parameters()
 
     def forward(
