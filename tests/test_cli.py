@@ -270,8 +270,11 @@ def test_demo(tmp_path: Path) -> None:
     assert code == 0, text
     assert "gives the same vectors" in text
     aucs = [float(auc) for auc in re.findall(r"(0\.\d{3}) . 0\.\d{3} to", text)]
-    assert len(aucs) == 5
+    assert len(aucs) == 6
     assert min(aucs) > 0.55
+    gain = float(re.search(r"own history gains (\S+) of ROC AUC", text)[1])
+    assert gain == pytest.approx(aucs[-1] - max(aucs[:-1]), abs=0.0011)
+    assert gain > 0.02
     assert {"column", "category", "count", "kind", "e0"} <= set(
         pd.read_parquet(tmp_path / "demo/embeddings.parquet")
     )
@@ -327,9 +330,8 @@ def test_one_path_in_two_roles_is_refused(tmp_path):
 
 def make_events(n_rows: int = 150) -> pa.Table:
     generator = np.random.default_rng(0)
-    card = pd.Series(
-        generator.choice(["007", "7", "08", "11", None], size=n_rows, p=[0.3, 0.3, 0.2, 0.1, 0.1])
-    )
+    cards = ["007", "7", "08", "11", "12", "13", "14", None]
+    card = generator.choice(cards, size=n_rows, p=[0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
     hour = generator.integers(1000, size=n_rows)
     paid = generator.normal(size=n_rows)
     shop = generator.choice(["Athens", "Bern"], size=n_rows)
@@ -391,7 +393,7 @@ def test_sequences_are_transformed_by_row_and_by_entity(sequences: Path, tmp_pat
     expected = embedder.transform(make_events().drop(["note"]).to_pandas())
     np.testing.assert_array_equal(pd.read_parquet(tmp_path / "rows.parquet").to_numpy(), expected)
     cards = pd.read_parquet(tmp_path / "cards.parquet")
-    assert cards["card"].tolist() == ["007", "08", "11", "7"]
+    assert cards["card"].tolist() == ["007", "08", "11", "12", "13", "14", "7"]
     assert cards.columns[1:].tolist() == [f"entity_e{i}" for i in range(64)]
 
 
@@ -399,7 +401,7 @@ def test_sequences_are_described(sequences: Path, tmp_path: Path) -> None:
     code, text = call("describe", sequences / "model")
     assert code == 0, text
     assert "SequenceEmbedder" in text
-    assert re.search(r"entity card: 4 of at most \d+ rows; time hour known only after its row: paid", text)
+    assert re.search(r"entity card: 7 of at most \d+ rows; time hour known only after its row: paid", text)
     assert re.search(r"shop . categorical . 2 . 0\.0% . \d+ ", text)
     assert re.search(r"paid . continuous . - . 0\.0% . \d+ ", text)
     tabembed.SequenceEncoder("shop", "hour", ["note"]).fit(make_events()).save(tmp_path / "encoder")
@@ -421,7 +423,7 @@ def test_sequences_without_a_target(sequences: Path, tmp_path: Path) -> None:
     embedder = tabembed.load(tmp_path / "model")
     assert (embedder.target_type_, embedder.position, embedder.clock) == ("next_row", None, "index")
     assert embedder.encoder_.unit == "h"
-    assert pd.read_parquet(tmp_path / "v.parquet")["card"].tolist() == [7, 8, 11]
+    assert pd.read_parquet(tmp_path / "v.parquet")["card"].tolist() == [7, 8, 11, 12, 13, 14]
 
 
 def test_options_of_sequences_need_each_other(sequences: Path, tmp_path: Path) -> None:

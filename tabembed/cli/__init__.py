@@ -101,10 +101,11 @@ def fit(
         from tabembed.cli.frames import read_frame, write_frame
         from tabembed.cli.training import Request, SequenceOptions
 
-        options = SequenceOptions(entity, time, tuple(observed or ()), unit, position, clock)
+        chosen = [None if choice is None else choice.value for choice in (output, position, clock)]
+        options = SequenceOptions(entity, time, tuple(observed or ()), unit, *chosen[1:])
         options.check(target)
         request = Request(
-            table, target, output, target_type.value, drop or [], categorical or [], seed, options
+            table, target, chosen[0], target_type.value, drop or [], categorical or [], seed, options
         )
         check_parent(model)
         check_apart({"TABLE": table, "--model": model, "--vectors": vectors})
