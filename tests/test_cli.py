@@ -368,6 +368,7 @@ def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "dropped 5 of 150 rows, which have no 'paid'" in text
     missing = sum(card is None for card in make_events()["card"].to_pylist()[5:])
     assert f"warning: {missing} rows are left out: column 'card' is missing in {missing}" in text
+    assert text.count("rows are left out") == 1
     return folder
 
 

@@ -11,9 +11,16 @@ import typer
 
 @contextmanager
 def plain_messages() -> Iterator[None]:
-    """A user's mistake is one line and exit code 2; a warning is one line."""
+    """A user's mistake is one line and exit code 2; a warning is one line, said once."""
+    said = set()
+
+    def say(message: Warning | str, *_: object, **__: object) -> None:
+        if _line(message) not in said:
+            said.add(_line(message))
+            typer.echo(f"warning: {_line(message)}", err=True)
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {_line(message)}", err=True)
+        warnings.showwarning = say
         try:
             yield
         except (ValueError, TypeError, OSError) as error:

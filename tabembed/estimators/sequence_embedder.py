@@ -51,8 +51,8 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
             ``"sinusoidal"``, ``"learned"``, ``None``, or ``"gru"`` for a recurrence instead of attention.
         clock: whether places are the ``"time"`` of the rows or their number, ``"index"``.
         output: what ``transform`` and ``fit_transform`` return: ``"row"``, one vector a row of the table, in
-            its order; ``"entity"``, one an entity, sorted by the entities' keys. Read when they are called:
-            changing it needs no new fit.
+            its order; ``"entity"``, one an entity, sorted by the entities' keys, which ``set_output`` of
+            pandas gives as the index. Read when they are called: changing it needs no new fit.
         pooling: what makes an entity's vector from those of its rows: ``"last"``, ``"mean"``, or ``"decay"``,
             a mean that forgets with time.
         numeric: makes the module of the continuous columns, as in ``TableEmbedder``.
