@@ -14,6 +14,7 @@ import reference
 import torch
 from torch.testing import assert_close
 
+from tabembed.estimators import SequenceEmbedder
 from tabembed.nn import SequenceEmbedding
 from tabembed.sequence import SequenceEncoder, check_no_leak
 from tabembed.table import TableEncoder
@@ -212,6 +213,19 @@ def test_results_lie_on_the_rows_they_came_from():  # H16
         encodings = module(**in_order.tensors())
     assert vectors(module, encoder, frame).equal(encodings[[2, 0, 1]])
     assert frame.equals(unsorted())
+
+
+def test_frames_of_the_estimator_keep_the_labels():  # H16
+    frame = pd.DataFrame({"who": list("gghhii"), "when": [3, 1, 2, 9, 5, 7], "place": list("abcabc")})
+    embedder = SequenceEmbedder(
+        SequenceEncoder("who", "when"), d_model=16, num_layers=1, max_iter=1, random_state=0
+    ).fit(frame, [0, 1, 0, 1, 1, 0])
+    out = embedder.set_output(transform="pandas").transform(unsorted())
+    assert out.index.tolist() == [7, 7, 2]
+    in_order = embedder.transform(unsorted().sort_values("when"))
+    assert_close(out.to_numpy(), in_order.to_numpy()[[2, 0, 1]], rtol=0, atol=1e-6)
+    assert out.drop_duplicates().shape == (3, 16)
+    assert frame["when"].tolist() == [3, 1, 2, 9, 5, 7]
 
 
 # H18: time decay
