@@ -18,7 +18,7 @@ from tabembed.sequence.missing import present
 from tabembed.sequence.order import Entities, read_entities, sorted_order
 from tabembed.sequence.rows import LANES, lay_out, no_columns, without_cells
 from tabembed.sequence.saved import from_artifact, to_artifact
-from tabembed.sequence.settings import check_settings, places_in, row_encoder
+from tabembed.sequence.settings import Rule, check_settings, places_in, row_encoder
 from tabembed.sequence.state import SequenceState, describe, merge_states
 from tabembed.sequence.ties import merge_ties, refuse_ties
 from tabembed.sequence.time_axis import Clock, TimeAxis
@@ -119,7 +119,8 @@ class SequenceEncoder(BaseEstimator):
         axis = Clock(self.unit).finalize(self.time, state.clock)
         rows = TableSchema(len(state.times), ()) if table is None else table.schema_
         kind = family(state.entities.keys.type)
-        self._set_fitted(table, axis, kind, describe(state, rows, axis, self), state.names, state.named)
+        schema = describe(state, rows, axis, self)
+        self._set_fitted(table, axis, kind, schema, Rule.of(self), state.names, state.named)
         return self
 
     def transform(self, X: Any, cutoff: Any = None) -> SequenceBatch:
@@ -152,7 +153,7 @@ class SequenceEncoder(BaseEstimator):
         check_is_fitted(self, "schema_")
         new = self._encode(X, None)
         check_appendable(batch, new)
-        return self._finish(append(batch.to("cpu"), new, self.entity)).to(batch.times.device)
+        return self._finish(append(batch.to("cpu"), new, self._rule.entity)).to(batch.times.device)
 
     @property
     def kinds_(self) -> dict[str, str]:
@@ -192,6 +193,7 @@ class SequenceEncoder(BaseEstimator):
         axis: TimeAxis,
         entity_family: str,
         schema: SequenceSchema,
+        rule: Rule,
         names: Sequence[str],
         named: bool,
     ) -> None:
@@ -199,6 +201,7 @@ class SequenceEncoder(BaseEstimator):
         self.time_axis_ = axis
         self.entity_family_ = entity_family
         self.schema_ = schema
+        self._rule = rule
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         self._named = named
@@ -207,11 +210,12 @@ class SequenceEncoder(BaseEstimator):
         """Rows in order, ties and all."""
         frame = read_frame(X)
         names = [column.name for column in self.schema_.rows.columns]
-        place = places_in(frame, (self.entity, self.time, *names), self)
-        keys = frame.column(place[self.entity])
-        times = self.time_axis_.encode(frame.column(place[self.time]))
-        entities = read_entities(keys, self.entity, self.entity_family_)
-        row, missing = present(entities.codes, times, (self.entity, self.time), self.on_missing)
+        rule = self._rule
+        place = places_in(frame, (rule.entity, rule.time, *names), self)
+        keys = frame.column(place[rule.entity])
+        times = self.time_axis_.encode(frame.column(place[rule.time]))
+        entities = read_entities(keys, rule.entity, self.entity_family_)
+        row, missing = present(entities.codes, times, (rule.entity, rule.time), rule.on_missing)
         missing.say(stacklevel=3)
         if cutoff is not None:
             row = np.flatnonzero(times <= cutoff) if row is None else row[times[row] <= cutoff]
@@ -227,19 +231,19 @@ class SequenceEncoder(BaseEstimator):
             rows = lay_out(lanes, lists, torch.from_numpy(order))
         if cutoff is not None:
             at = torch.from_numpy(times == cutoff)
-            rows = without_cells(rows, self.schema_.rows, self.observed, at)
+            rows = without_cells(rows, self.schema_.rows, self.schema_.observed, at)
         return build(rows, Entities(entities.keys, codes), times, order, frame.n_rows)
 
     def _finish(self, batch: SequenceBatch) -> SequenceBatch:
         """What becomes of ties, and of early rows."""
-        if self.ties == "error":
+        if self._rule.ties == "error":
             codes = np.repeat(np.arange(len(batch)), batch.lengths)
             refuse_ties(batch.entities, codes, batch.times.numpy(), self.time_axis_)
-        if self.ties == "merge":
+        if self._rule.ties == "merge":
             batch = merge_ties(batch)
-        if self.max_events is None:
+        if self._rule.max_events is None:
             return batch
-        return keep_last(batch, int(self.max_events), stacklevel=3)
+        return keep_last(batch, self._rule.max_events, stacklevel=3)
 
     def _moment(self, cutoff: Any) -> int:
         try:

@@ -173,7 +173,7 @@ def _drawn(frame: Any, names: list[str], rows: np.ndarray, pool: np.ndarray, rng
 def _rarest(column: Any) -> np.ndarray:
     """A place of the cell that stands there least often: so many of them turn any majority."""
     _, code, count = np.unique(column.astype(str).to_numpy(str), return_inverse=True, return_counts=True)
-    return count[code].argmin(keepdims=True)
+    return np.array([count[code].argmin()])
 
 
 def _other(frame: Any, names: list[str], rows: np.ndarray, rng: np.random.Generator) -> Any:

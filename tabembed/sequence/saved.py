@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from tabembed.artifact import ArtifactError
 from tabembed.schema import SequenceSchema, TableSchema
+from tabembed.sequence.settings import Rule
 from tabembed.sequence.time_axis import TimeAxis
 from tabembed.table import TableEncoder
 from tabembed.table.kinds import plain, specs_from_json, specs_to_json
@@ -29,6 +31,8 @@ def to_artifact(encoder: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "table": table,
         "clock": encoder.time_axis_.to_json(),
         "entity_family": encoder.entity_family_,
+        "rule": asdict(encoder._rule),
+        "observed": list(schema.observed),
         "n_rows": schema.rows.n_rows,
         "n_sequences": schema.n_sequences,
         "longest": schema.longest,
@@ -55,19 +59,19 @@ def from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray
             own = {k.removeprefix(_TABLE): a for k, a in arrays.items() if k.startswith(_TABLE)}
             table = TableEncoder.from_artifact(config["table"], own)
         encoder = cls(**params)
+        rule = Rule(**config["rule"])
         schema = SequenceSchema(
             TableSchema(config["n_rows"], ()) if table is None else table.schema_,
-            tuple(encoder.observed),
-            encoder.ties == "strict",
+            tuple(config["observed"]),
+            rule.ties == "strict",
             config["n_sequences"],
             config["longest"],
             config["span"],
             tuple(config["gaps"]),
         )
         clock = TimeAxis.from_json(config["clock"])
-        encoder._set_fitted(
-            table, clock, config["entity_family"], schema, tuple(config["names"]), config["named"]
-        )
+        kind, names = config["entity_family"], tuple(config["names"])
+        encoder._set_fitted(table, clock, kind, schema, rule, names, config["named"])
     except ArtifactError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:

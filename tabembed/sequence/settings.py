@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -14,6 +15,31 @@ from tabembed.table.kinds import given_specs
 
 TIES = ("stable", "merge", "error", "strict")
 ON_MISSING = ("error", "drop")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a fitted encoder does with rows, whatever becomes of its settings afterwards.
+
+    Args:
+        entity: column that says whose row it is.
+        time: column that says when it happened.
+        ties: what becomes of rows of one entity at one time.
+        max_events: most rows of an entity.
+        on_missing: what becomes of rows without entity or time.
+    """
+
+    entity: str
+    time: str
+    ties: str
+    max_events: int | None
+    on_missing: str
+
+    @classmethod
+    def of(cls, encoder: Any) -> Rule:
+        """The rule that an encoder's settings say."""
+        most = None if encoder.max_events is None else int(encoder.max_events)
+        return cls(encoder.entity, encoder.time, encoder.ties, most, encoder.on_missing)
 
 
 def check_settings(encoder: Any) -> None:

@@ -625,3 +625,22 @@ def test_damage_is_found(tmp_path):
     TableEncoder().fit(events()).save(tmp_path / "table")
     with pytest.raises(ArtifactError, match="class must be one of"):
         SequenceEncoder.load(tmp_path / "table")
+
+
+def test_settings_changed_after_a_fit_change_nothing():
+    frame = events()
+    encoder = fitted(ties="merge")
+    before = plain(encoder.transform(frame)), plain(encoder.transform(frame, cutoff=frame["when"].max()))
+    changed = {
+        "entity": "place",
+        "time": "until",
+        "columns": ["size"],
+        "observed": [],
+        "ties": "error",
+        "unit": "D",
+    }
+    encoder.set_params(**changed, max_events=1, on_missing="drop")
+    for again in (encoder, SequenceEncoder.from_artifact(*encoder.to_artifact())):
+        after = plain(again.transform(frame)), plain(again.transform(frame, cutoff=frame["when"].max()))
+        assert after == before
+        assert again.schema_ == fitted(ties="merge").schema_
