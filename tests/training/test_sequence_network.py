@@ -125,8 +125,8 @@ def test_every_parameter_is_in_one_group(problem):
     assert sorted(found) == sorted(id(p) for p in network.parameters())
 
 
-def test_bins_of_known_numbers_follow_the_target(problem):
-    schema, batch, _, _ = problem
+def test_bins_of_known_numbers_follow_the_target():
+    schema, batch = encode(history()[0], columns=("kind", "delay", "km"), observed=("delay",))
     trees = partial(PiecewiseLinearEmbedding.from_columns, n_bins=6, bins="tree")
     network = SequenceNetwork(schema, 1, sequence={**SMALL, "embedding": {"numeric": trees}})
     km = [c.name for c in schema.rows.continuous].index("km")
