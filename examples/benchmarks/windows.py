@@ -29,7 +29,6 @@ warnings.simplefilter("ignore")
 logging.disable(logging.WARNING)
 import numpy as np, pandas as pd
 from pytorch_forecasting import TimeSeriesDataSet
-from pytorch_forecasting.data import NaNLabelEncoder
 folder, length, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 parts = np.load(f"{folder}/rows.npz")
 frame = pd.DataFrame({name: parts[name] for name in parts.files})

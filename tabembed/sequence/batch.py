@@ -43,6 +43,13 @@ class SequenceBatch:
         - merged: ``(n_merged, 2)`` int64
 
     Raises: ValueError when the parts do not fit together.
+
+    >>> from tabembed.sequence.batch import example
+    >>> batch = example()
+    >>> batch, batch.times.tolist(), batch.row.tolist()
+    (SequenceBatch(1 sequences, 3 rows), [10000000000, 20000000000, 30000000000], [1, 2, 0])
+    >>> len(batch), batch[torch.tensor([0, 0])].lengths.tolist()
+    (1, [3, 3])
     """
 
     rows: TableBatch

@@ -42,6 +42,13 @@ class PaddedSequences:
         - rows: ``(B, S, n_columns)`` each; cells of lists ``B * S``, one sequence after the other
         - times, positions, row: ``(B, S)`` int64; elapsed, gap: ``(B, S)`` float64; mask: ``(B, S)`` bool
         - entities: ``(B,)`` numpy
+
+    >>> from tabembed.sequence.batch import example
+    >>> padded = example().cut(2).padded("left")
+    >>> padded.mask.tolist(), padded.positions.tolist()
+    ([[True, True], [False, True]], [[0, 1], [0, 0]])
+    >>> padded.elapsed[padded.mask].tolist()
+    [0.0, 10.0, 20.0]
     """
 
     rows: dict[str, Any]
