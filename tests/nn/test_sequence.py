@@ -25,7 +25,7 @@ from tabembed.nn import SequenceEmbedding, SequenceState
 
 CLOCKS = ("time", "index")
 KINDS = [
-    (position, clock, observed, strict)
+    pytest.param(position, clock, observed, strict, marks=() if observed else pytest.mark.slow)
     for position in SCHEMES
     for clock in CLOCKS
     for observed in (OBSERVED, ())

@@ -13,6 +13,10 @@ from torch.testing import assert_close
 from tabembed.nn import SequenceEmbedding
 
 SCHEME = pytest.mark.parametrize("position", SCHEMES)
+FEW = pytest.mark.parametrize(
+    "position", [pytest.param(one, marks=() if one == "rotary" else pytest.mark.slow) for one in SCHEMES]
+)
+"""Every scheme, one of them in the fast tests."""
 SAME = {"rtol": 0.0, "atol": 0.0}
 
 
@@ -84,8 +88,8 @@ def test_a_seed_is_private_and_none_follows_the_global_generator(position):
     assert any(not torch.equal(one[name], two[name]) for name in one)
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@SCHEME
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.slow)])
+@FEW
 def test_padded_rows_compile_in_one_graph(position, strict):
     if position == "gru" and strict:
         return
@@ -101,7 +105,7 @@ def test_padded_rows_compile_in_one_graph(position, strict):
         assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
-@SCHEME
+@FEW
 def test_padded_rows_can_be_exported(position):
     net, batch = net_of(position, pooling="last"), padded(some(), "left")
     with torch.no_grad():
@@ -111,7 +115,7 @@ def test_padded_rows_can_be_exported(position):
         assert_close(program(**other), net(**other), rtol=0, atol=2e-5)
 
 
-@SCHEME
+@FEW
 def test_gradients_of_first_and_second_order(position):
     net, (rows, times) = net_of(position, d_model=4, num_layers=1, pooling="decay").double(), drawn(4)
     names = [name for name, p in net.named_parameters() if "embedd" not in name]
