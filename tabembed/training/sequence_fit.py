@@ -88,7 +88,7 @@ def time_blocks(times: np.ndarray, n_blocks: int = 5) -> np.ndarray:
 
     Args:
         times: when rows happened; −2⁶³ where that is missing.
-        n_blocks: number of blocks.
+        n_blocks: number of blocks; fewer where one instant holds the rows of several.
 
     Shape:
         - times: ``(n_rows,)`` int64

@@ -94,6 +94,11 @@ def test_no_instant_is_cut_in_two():
     assert numbers.tolist() == list(range(len(numbers)))
 
 
+def test_a_heavy_instant_makes_fewer_blocks():
+    times = np.array([0] * 90 + list(range(1, 11)))
+    assert time_blocks(times, 5).tolist() == [0] * 90 + [1] * 10
+
+
 def test_times_of_nanoseconds_are_kept_apart():
     times = 1_700_000_000_000_000_000 + np.arange(4)
     assert time_blocks(times, 4).tolist() == [0, 1, 2, 3]
