@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import cache
 
 import pandas as pd
 import pytest
 import reference
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabembed.sequence import SequenceEncoder
@@ -44,11 +45,12 @@ def frame_of(rows):
     )
 
 
-def encoder_of(**settings):
+@cache
+def encoder_of(**rules):
     """Fitted on other rows, so that the ids do not depend on the draw."""
     rows = [(1, 0, "Oslo", 1, 2, "well"), (1, 60, "Rome", 0, 1, "badly"), (2, 5, "Oslo", 3, 0, "well")]
     encoder = SequenceEncoder(
-        "who", "when", TableEncoder(scaler=None), observed=OBSERVED, on_missing="drop", **settings
+        "who", "when", TableEncoder(scaler=None), observed=OBSERVED, on_missing="drop", **rules
     )
     return encoder.fit(frame_of(rows))
 
@@ -179,8 +181,8 @@ def test_results_go_back_to_the_input(rows, ties):
 # Views
 
 
-def batch_of(rows, **settings):
-    return quietly(encoder_of(**settings).transform, frame_of(rows))
+def batch_of(rows, **rules):
+    return quietly(encoder_of(**rules).transform, frame_of(rows))
 
 
 def sequence_rows(batch):
@@ -197,6 +199,7 @@ def real_rows(padded):
     return [row[mask].tolist() for row, mask in zip(padded.row, padded.mask, strict=True)]
 
 
+@settings(max_examples=40)
 @given(ROWS, st.sampled_from(["left", "right"]))
 def test_padded_holds_the_same_rows(rows, side):
     batch = batch_of(rows)
@@ -218,6 +221,7 @@ def test_padded_holds_the_same_rows(rows, side):
     assert padded.entities.tolist() == batch.entities.tolist()
 
 
+@settings(max_examples=40)
 @given(ROWS, st.integers(1, 12), st.one_of(st.none(), st.integers(0, 3)))
 def test_packed_holds_every_sequence_once(rows, budget, seed):
     batch = batch_of(rows)
@@ -232,6 +236,7 @@ def test_packed_holds_every_sequence_once(rows, budget, seed):
     assert found == {int(e): rows for e, rows in zip(batch.entities, sequence_rows(batch), strict=True)}
 
 
+@settings(max_examples=40)
 @given(ROWS, st.integers(1, 5))
 def test_last_keeps_the_end_and_its_facts(rows, n):
     batch = batch_of(rows)
@@ -244,6 +249,7 @@ def test_last_keeps_the_end_and_its_facts(rows, n):
         assert alike([elapsed, gap], list(fact[place]))
 
 
+@settings(max_examples=40)
 @given(ROWS, st.integers(1, 5))
 def test_cut_loses_nothing(rows, length):
     batch = batch_of(rows)
@@ -259,6 +265,7 @@ def test_cut_loses_nothing(rows, length):
     assert list(together.values()) == sequence_rows(batch)
 
 
+@settings(max_examples=40)
 @given(ROWS, st.integers(1, 5), st.integers(1, 4))
 def test_windows_are_runs_of_one_sequence(rows, length, stride):
     batch = batch_of(rows)
@@ -277,6 +284,7 @@ def test_windows_are_runs_of_one_sequence(rows, length, stride):
     assert real_rows(windows[torch.tensor(order, dtype=torch.int64)]) == found[::-1]
 
 
+@settings(max_examples=40)
 @given(ROWS)
 def test_nested_holds_the_same_rows(rows):
     batch = batch_of(rows)
@@ -290,6 +298,7 @@ def test_nested_holds_the_same_rows(rows):
         assert name == "gap" or torch.cat(parts).equal(flat[name])
 
 
+@settings(max_examples=40)
 @given(ROWS, st.data())
 def test_an_index_picks_sequences(rows, data):
     batch = batch_of(rows)
