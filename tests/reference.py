@@ -618,3 +618,27 @@ def pooled(rows: Table, times: Sequence[Number], how: str, half_life: Number = 1
         math.fsum(w * row[o] for w, row in zip(weight, rows, strict=True)) / total
         for o in range(len(rows[0]))
     ]
+
+
+def gap_features(gap: float | None, gaps: Sequence[float], span: float, n_bins: int = 8) -> list[float]:
+    """Piecewise-linear code of log(1 + gap / 1 % gap), each bin from -1 to 1, and 1 where there is no gap.
+
+    Edges: 0, quantiles of the gaps of a fit, and the longest span; an edge that is within 0.02 of the one
+    before is left out. All in seconds.
+    """
+    given = list(gaps) or [span or 1.0]
+    unit = max(given[round(0.01 * (len(given) - 1))], 1e-9)
+    typical = max(given[round(0.5 * (len(given) - 1))], 1e-9)
+    quantiles = [gaps[round(i * (len(gaps) - 1) / n_bins)] for i in range(n_bins + 1)] if gaps else []
+    edges: list[float] = []
+    for edge in [0.0, *quantiles, max(span, typical)]:
+        place = math.log(1 + edge / unit)
+        if not edges or place - edges[-1] >= 0.02:
+            edges.append(place)
+    if gap is None:
+        return [0.0] * (len(edges) - 1) + [1.0]
+    place = min(math.log(1 + gap / unit), edges[-1])
+    code = []
+    for low, high in zip(edges, edges[1:], strict=False):
+        code.append(2 * min(max((place - low) / (high - low), 0.0), 1.0) - 1)
+    return [*code, 0.0]

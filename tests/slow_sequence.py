@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import reference
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -193,15 +194,8 @@ def _vector(half, schema, rows, i):
 
 
 def _gap(schema, when, i, before):
-    if not before:
-        return torch.tensor([0.0, 1.0], dtype=torch.float64)
-    gaps = schema.gaps
-    median = gaps[round(0.5 * (len(gaps) - 1))]
-    logs = [math.log(1 + gap / median) for gap in gaps]
-    mean = sum(logs) / len(logs)
-    spread = math.sqrt(sum((one - mean) ** 2 for one in logs) / len(logs))
-    passed = (when[i] - when[before[-1]]) / 10**9
-    return torch.tensor([(math.log(1 + passed / median) - mean) / spread, 0.0], dtype=torch.float64)
+    gap = (when[i] - when[before[-1]]) / 10**9 if before else None
+    return torch.tensor(reference.gap_features(gap, schema.gaps, schema.span), dtype=torch.float64)
 
 
 def _added(net, when, i):

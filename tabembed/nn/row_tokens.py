@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tabembed.nn.draws import generator_of, normal_, split_seed, undrawn_linear, uniform_
+from tabembed.nn.gap_features import GapFeatures
 from tabembed.nn.row_columns import columns_of
-from tabembed.nn.sequence_clock import GapFeatures
 from tabembed.nn.sequence_layout import Layout
 from tabembed.nn.table import TableEmbedding
 from tabembed.schema import SequenceSchema, TableSchema
@@ -54,7 +54,7 @@ class RowTokens(nn.Module):
         self.first = None if self.after is None else nn.Parameter(torch.empty(self.after.output_dim))
         self.gap = GapFeatures(schema) if timed else None
         width = sum(0 if half is None else half.output_dim for half in (self.known, self.after))
-        width += GapFeatures.width if timed else 0
+        width += 0 if self.gap is None else self.gap.width
         self.linear = undrawn_linear(max(width, 1), d_model)
         self.seed = seeds[2]
         self._draw()

@@ -33,13 +33,13 @@ class SequenceSettings(Settings):
         check_integer(max_length=self.max_length)
 
     def rows_per_step(self, n_rows: int) -> int:
-        """Rows in a minibatch at most; ``"auto"`` makes about 32 steps a pass, of 32 to 2048 rows.
+        """Rows in a minibatch at most; ``"auto"`` makes about 128 steps a pass, of 32 to 2048 rows.
 
         >>> [SequenceSettings().rows_per_step(n_rows) for n_rows in (100, 30_000, 300_000)]
-        [32, 937, 2048]
+        [32, 234, 2048]
         """
         if self.batch_size == "auto":
-            return min(max(n_rows // 32, 32), 2048)
+            return min(max(n_rows // 128, 32), 2048)
         return int(self.batch_size)
 
 

@@ -684,15 +684,10 @@ def columns_of(half, schema, batch):
 
 
 def gap_features(schema, times, i, strict):
-    """Logarithm of the gap in medians, standardised over the fit's gaps, and whether there is none."""
+    """What the time before a row tells."""
     before = reference.carried_rows(times, i, strict)
-    if not before:
-        return [0.0, 1.0]
-    median = schema.gaps[50]
-    logs = [math.log1p(g / median) for g in schema.gaps]
-    middle = math.fsum(logs) / len(logs)
-    spread = math.sqrt(math.fsum((x - middle) ** 2 for x in logs) / len(logs))
-    return [(math.log1p((times[i] - times[before[-1]]) / 1e9 / median) - middle) / spread, 0.0]
+    gap = (times[i] - times[before[-1]]) / 1e9 if before else None
+    return reference.gap_features(gap, schema.gaps, schema.span)
 
 
 def rows_by_loops(module, encoder, frame, position, clock, strict):

@@ -122,7 +122,7 @@ def test_steps_are_counted_nearly(batch):
     assert examples.n_steps(settings) == 4 <= len(steps) <= 8
 
 
-@pytest.mark.parametrize(("n_rows", "expected"), [(100, 32), (30_000, 937), (300_000, 2048)])
+@pytest.mark.parametrize(("n_rows", "expected"), [(100, 32), (30_000, 234), (300_000, 2048)])
 def test_auto_counts_rows(n_rows, expected):
     assert SequenceSettings().rows_per_step(n_rows) == expected
     assert SequenceSettings(batch_size=7).rows_per_step(n_rows) == 7
