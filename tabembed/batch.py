@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-Index = slice | Tensor | Sequence[int] | Sequence[bool]
+Index = slice | Tensor | np.ndarray | Sequence[int] | Sequence[bool]
 
 
 class Ragged(NamedTuple):
@@ -52,6 +54,53 @@ def places_of(offsets: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     taken = torch.cat((length.new_zeros(1), length.cumsum(0).to(length.dtype)))
     start = torch.repeat_interleave((offsets[:-1][groups] - taken[:-1]).long(), length)
     return start + torch.arange(len(start), device=start.device), taken
+
+
+def read_index(index: Any, owner: Any, device: torch.device) -> slice | Tensor:
+    """What stands in the brackets of a batch: a slice that rises, a mask, or int64 numbers.
+
+    Args:
+        index: a slice, or a list, array or tensor of flags or of integers.
+        owner: what is indexed; it has a length.
+        device: where its tensors are.
+
+    Raises: TypeError for anything else, a single number included.
+
+    >>> read_index([2, 0], range(3), torch.device("cpu")), read_index(slice(2), range(3), torch.device("cpu"))
+    (tensor([2, 0]), slice(None, 2, None))
+    """
+    if isinstance(index, slice):
+        falls = index.step is not None and index.step < 0  # torch takes none of these
+        return torch.arange(*index.indices(len(owner)), device=device) if falls else index
+    if not isinstance(index, Tensor):
+        try:
+            array = np.asarray(index)
+        except ValueError:  # lists of several lengths
+            array = np.asarray(None)
+        if array.ndim == 1 and (array.dtype.kind in "bui" or not array.size):
+            index = torch.from_numpy(array.astype(bool if array.dtype.kind == "b" else np.int64))
+    if (
+        not isinstance(index, Tensor)
+        or index.ndim != 1
+        or (len(index) and (index.is_floating_point() or index.is_complex()))
+    ):
+        single = index if isinstance(index, Integral) and not isinstance(index, bool) else 0
+        raise TypeError(
+            f"{type(owner).__name__} must be indexed by a slice, a mask or a list of numbers, such as "
+            f"[{single}], got {index!r:.60}; "
+            "in a DataLoader use sampler=BatchSampler(...) and batch_size=None"
+        )
+    return (index if index.dtype == torch.bool else index.long()).to(device)
+
+
+def device_of(*args: Any, **kwargs: Any) -> torch.device | None:
+    """The device among the arguments of ``Tensor.to``, None where they name only a dtype.
+
+    >>> device_of("cpu", non_blocking=True), device_of(torch.float32)
+    (device(type='cpu'), None)
+    """
+    found: torch.device | None = torch._C._nn._parse_to(*args, **kwargs)[0]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,22 +158,15 @@ class TableBatch:
         return len(self), sum(t.shape[1] for t in (self.ids, self.values, self.times)) + len(self.lists)
 
     def __getitem__(self, index: Index) -> TableBatch:
-        """Rows by a slice, a boolean mask, or int64 positions; always a batch."""
-        if isinstance(index, int):
-            raise TypeError(
-                f"TableBatch must be indexed by a slice, a mask or positions, got {index}; "
-                "in a DataLoader use sampler=BatchSampler(...) and batch_size=None"
-            )
-        if not isinstance(index, slice):
-            index = torch.as_tensor(index, device=self.ids.device)
-            index = index.long() if index.numel() == 0 and index.dtype != torch.bool else index
-        flat = {name: tensor[index] for name, tensor in self._flat().items()}
-        rows = torch.arange(len(self), device=self.ids.device)[index] if self.lists else None
+        """Rows by a slice, a boolean mask, or numbers; always a batch."""
+        chosen = read_index(index, self, self.ids.device)
+        flat = {name: tensor[chosen] for name, tensor in self._flat().items()}
+        rows = torch.arange(len(self), device=self.ids.device)[chosen] if self.lists else None
         return TableBatch(**flat, lists={n: r.take(rows) for n, r in self.lists.items()})  # type: ignore[arg-type]
 
     def to(self, *args: Any, **kwargs: Any) -> TableBatch:
         """Move every tensor to a device; dtypes are part of the contract and stay."""
-        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        device = device_of(*args, **kwargs)
         non_blocking = bool(kwargs.get("non_blocking", False))
         return self if device is None else self._map(lambda t: t.to(device, non_blocking=non_blocking))
 

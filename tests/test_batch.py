@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import FrozenInstanceError, replace
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
@@ -68,8 +71,35 @@ def test_rows_by_index(batch, index, rows):
 
 
 def test_a_single_row_is_no_batch(batch):
-    with pytest.raises(TypeError, match="TableBatch must be indexed by a slice, a mask or positions, got 3"):
+    text = (
+        r"^TableBatch must be indexed by a slice, a mask or a list of numbers, such as \[3\], got 3; "
+        r"in a DataLoader use sampler=BatchSampler\(...\) and batch_size=None$"
+    )
+    with pytest.raises(TypeError, match=text):
         batch[3]
+
+
+@pytest.mark.parametrize(
+    "index", [None, "x", 1.0, [0.5], torch.zeros(2), np.zeros((1, 2), int), [[0], [1, 2]]]
+)
+def test_what_is_no_index_is_refused(batch, index):
+    text = r"^TableBatch must be indexed by a slice, a mask or a list of numbers, such as \[0\], got "
+    with pytest.raises(TypeError, match=text + re.escape(f"{index!r:.60}")):
+        batch[index]
+
+
+@pytest.mark.parametrize(
+    ("index", "rows"),
+    [
+        (np.array([0, 3, 4])[::-1], [4, 3, 0]),
+        (np.array([3, 1], np.uint16), [3, 1]),
+        (pd.Series([True, False, True, False, False], index=[4, 3, 2, 1, 0]), [0, 2]),
+        (slice(None, None, -2), [4, 2, 0]),
+        (slice(1, None, -1), [1, 0]),
+    ],
+)
+def test_indices_of_other_libraries_go_by_place(batch, index, rows):
+    same_rows(batch[index], batch, rows)
 
 
 def test_a_position_out_of_range_is_an_error(batch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tabembed._checks import check_integer, check_tensor
-from tabembed.batch import Index, TableBatch, places_of
+from tabembed.batch import Index, TableBatch, device_of, places_of, read_index
 from tabembed.sequence.nested import nest
 from tabembed.sequence.packed import pack
 from tabembed.sequence.padded import PaddedSequences, pad
@@ -47,7 +47,7 @@ class SequenceBatch:
     >>> from tabembed.sequence.batch import example
     >>> batch = example()
     >>> batch, batch.times.tolist(), batch.row.tolist()
-    (SequenceBatch(1 sequences, 3 rows), [10000000000, 20000000000, 30000000000], [1, 2, 0])
+    (SequenceBatch(1 sequence, 3 rows), [10000000000, 20000000000, 30000000000], [1, 2, 0])
     >>> len(batch), batch[torch.tensor([0, 0])].lengths.tolist()
     (1, [3, 3])
     """
@@ -86,13 +86,9 @@ class SequenceBatch:
         return self.cu_seqlens.diff().long()
 
     def __getitem__(self, index: Index) -> SequenceBatch:
-        """Sequences by a slice, a boolean mask, or int64 numbers; always a batch."""
-        if not isinstance(index, slice):
-            index = torch.as_tensor(index, device=self.times.device)
-            index = index.long() if index.numel() == 0 and index.dtype != torch.bool else index
-            if index.ndim != 1:
-                raise TypeError(f"SequenceBatch must be indexed by a slice, a mask or numbers, got {index}")
-        chosen = torch.arange(len(self), device=self.times.device)[index]
+        """Sequences by a slice, a boolean mask, or numbers; always a batch."""
+        device = self.times.device
+        chosen = torch.arange(len(self), device=device)[read_index(index, self, device)]
         places, cu_seqlens = places_of(self.cu_seqlens, chosen)
         return self.at(places, cu_seqlens, self.entities[chosen.cpu().numpy()])
 
@@ -103,7 +99,7 @@ class SequenceBatch:
 
     def to(self, *args: Any, **kwargs: Any) -> SequenceBatch:
         """Move every tensor to a device; dtypes stay."""
-        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        device = device_of(*args, **kwargs)
         if device is None:
             return self
         non_blocking = bool(kwargs.get("non_blocking", False))
@@ -216,12 +212,13 @@ class SequenceBatch:
         return replace(self, cu_seqlens=cu_seqlens, entities=self.entities[owner.cpu().numpy()])
 
     def __repr__(self) -> str:
-        here = torch.zeros(self.n_input, dtype=torch.bool, device=self.row.device)
-        here[self.row] = True
-        here[self.merged[:, 0]] = here[self.merged[:, 1]]
-        absent = self.n_input - int(here.sum())
-        left = f"; {absent:,} rows of the table are not here" if absent else ""
-        return f"SequenceBatch({len(self):,} sequences, {self.n_rows:,} rows{left})"
+        there = torch.zeros(self.n_input, dtype=torch.bool, device=self.row.device)
+        there[self.row] = True
+        there[self.merged[:, 0]] = there[self.merged[:, 1]]
+        absent = self.n_input - int(there.sum())
+        left = f"; {_counted(absent, 'row')} of the table {'is' if absent == 1 else 'are'} not here"
+        here = f"{_counted(len(self), 'sequence')}, {_counted(self.n_rows, 'row')}"
+        return f"SequenceBatch({here}{left if absent else ''})"
 
     def to_input_order(self, vectors: Tensor) -> Tensor:
         """Put something of every row back on the rows of the table that was encoded.
@@ -250,17 +247,20 @@ class SequenceBatch:
         return out
 
 
-def example(times: Sequence[int] = (10, 20, 30)) -> SequenceBatch:
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def example() -> SequenceBatch:
     """Three rows of one entity, given in the order 30, 10, 20: for examples in the documentation."""
-    instants = torch.tensor(times) * 10**9
-    seconds = torch.tensor(times, dtype=torch.float64)
+    seconds = torch.tensor([10.0, 20.0, 30.0], dtype=torch.float64)
     ids = torch.tensor([[3], [4], [3]])
     empty = torch.zeros(3, 0)
     return SequenceBatch(
         TableBatch(ids, empty, empty.bool(), empty.long()),
         torch.tensor([0, 3], dtype=torch.int32),
         np.array(["a"], dtype=object),
-        instants,
+        seconds.long() * 10**9,
         seconds - seconds[0],
         torch.cat((torch.tensor([torch.nan], dtype=torch.float64), seconds.diff())),
         torch.tensor([1, 2, 0]),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tabembed._checks import check_choice
-from tabembed.batch import Ragged
+from tabembed.batch import Ragged, device_of
 from tabembed.schema import MISSING_TIME, PADDING
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ FILL = {"ids": PADDING, "values": 0.0, "missing": False, "times": MISSING_TIME}
 class PaddedSequences:
     """Sequences of one length: those of a :class:`SequenceBatch`, or windows of them.
 
+    ``row`` is −1 on padding, which an index would read as the last row: the targets of the real rows, in the
+    order of ``x[mask]``, are ``target[part.row[part.mask]]``.
+
     ``x[mask]`` of something ``(B, S, *)`` has the real rows alone, one sequence after the other, each in the
     order of time: those of ``batch.padded(...)`` in the order in which the batch has them.
 
@@ -35,7 +38,7 @@ class PaddedSequences:
         positions: number of the row in what stands here of its sequence, from 0; 0 on padding.
         elapsed: seconds since the first row of the entity; 0 on padding.
         gap: seconds since the row of the entity before, NaN for its first row; 0 on padding.
-        row: place in the table that was encoded, −1 on padding.
+        row: place in the table that was encoded; −1 on padding.
         entities: whose sequences they are.
 
     Shape:
@@ -49,6 +52,9 @@ class PaddedSequences:
     ([[True, True], [False, True]], [[0, 1], [0, 0]])
     >>> padded.elapsed[padded.mask].tolist()
     [0.0, 10.0, 20.0]
+    >>> target = torch.tensor([3.0, 1.0, 2.0])  # one a row of the table
+    >>> target[padded.row[padded.mask]]
+    tensor([1., 2., 3.])
     """
 
     rows: dict[str, Any]
@@ -78,7 +84,7 @@ class PaddedSequences:
 
     def to(self, *args: Any, **kwargs: Any) -> PaddedSequences:
         """Move every tensor to a device; dtypes are part of the contract and stay."""
-        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        device = device_of(*args, **kwargs)
         non_blocking = bool(kwargs.get("non_blocking", False))
         return self if device is None else self._map(lambda t: t.to(device, non_blocking=non_blocking))
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_integer, check_integer_tensor
-from tabembed.batch import Index, Ragged
+from tabembed._checks import check_integer
+from tabembed.batch import Index, Ragged, read_index
 from tabembed.sequence.padded import PaddedSequences, RowReader, lay_out
 
 if TYPE_CHECKING:
@@ -74,21 +74,13 @@ class Windows:
     def _numbers(self, index: Index) -> Tensor:
         """An index as numbers of windows."""
         n, device = len(self), self.batch.times.device
-        if isinstance(index, slice):
-            return torch.arange(*index.indices(n), device=device)
-        numbers = torch.as_tensor(index, device=device)
-        if numbers.ndim != 1:
-            raise TypeError(
-                f"Windows must be indexed by a slice, a mask or numbers, got {index!r}; "
-                "in a DataLoader use sampler=BatchSampler(...) and batch_size=None"
-            )
+        numbers = read_index(index, self, device)
+        if isinstance(numbers, slice):
+            return torch.arange(*numbers.indices(n), device=device)
         if numbers.dtype == torch.bool:
             if len(numbers) != n:
                 raise IndexError(f"the mask must have {n} entries, one a window, got {len(numbers)}")
             return numbers.nonzero().squeeze(1)
-        if len(numbers):
-            check_integer_tensor(numbers, "numbers of windows")
-        numbers = numbers.long()
         outside = (numbers < -n) | (numbers >= n)
         if bool(outside.any()):
             raise IndexError(f"windows must be numbered from 0 to {n - 1}, got {int(numbers[outside][0])}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from made_sequences import LENGTHS, assert_holds, made, owned, same
 
 from tabembed.sequence import SequenceBatch
+from tabembed.sequence.batch import example
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,7 @@ from tabembed.sequence import SequenceBatch
         (slice(1, 4), [1, 2, 3]),
         (slice(None, None, 3), [0, 3, 6]),
         (slice(9, 12), []),
+        (slice(None, 4, -1), [6, 5]),
         (torch.tensor([4, 0, 0, 6]), [4, 0, 0, 6]),
         (torch.tensor([-1, 1]), [6, 1]),
         (torch.tensor([True, False, False, True, True, False, False]), [0, 3, 4]),
@@ -36,8 +39,20 @@ def test_sequences_by_index(index, numbers):
 
 @pytest.mark.parametrize("index", [3, np.int64(3), torch.tensor(3)])
 def test_a_single_sequence_is_no_batch(index):
-    with pytest.raises(TypeError, match="SequenceBatch must be indexed by a slice, a mask or numbers, got"):
+    text = r"SequenceBatch must be indexed by a slice, a mask or a list of numbers, such as \[[03]\], got"
+    with pytest.raises(TypeError, match=text):
         made((3, 1, 2, 4))[index]
+
+
+@pytest.mark.parametrize("index", [None, "x", 1.0, [0.5], torch.zeros(2), np.zeros((1, 2), int)])
+def test_what_is_no_index_is_refused(index):
+    batch, text = (
+        made((3, 1)),
+        r"must be indexed by a slice, a mask or a list of numbers, such as \[0\], got ",
+    )
+    for owner, name in ((batch, "SequenceBatch"), (batch.windows(2), "Windows")):
+        with pytest.raises(TypeError, match=f"^{name} {text}" + re.escape(f"{index!r:.60}")):
+            owner[index]
 
 
 def test_a_number_out_of_range_is_an_error():
@@ -192,8 +207,10 @@ def test_it_is_frozen_and_says_what_it_holds():
     batch = made((3, 2))
     assert repr(batch) == "SequenceBatch(2 sequences, 5 rows; 2 rows of the table are not here)"
     # what was merged into the first row went with it
-    assert repr(batch[1:]) == "SequenceBatch(1 sequences, 2 rows; 6 rows of the table are not here)"
+    assert repr(batch[1:]) == "SequenceBatch(1 sequence, 2 rows; 6 rows of the table are not here)"
     assert repr(batch[[0, 1, 1]]) == "SequenceBatch(3 sequences, 7 rows; 2 rows of the table are not here)"
     assert repr(made((3, 2), absent=0)) == "SequenceBatch(2 sequences, 5 rows)"
+    assert repr(example().last(2)) == "SequenceBatch(1 sequence, 2 rows; 1 row of the table is not here)"
+    assert repr(example().last(1)) == "SequenceBatch(1 sequence, 1 row; 2 rows of the table are not here)"
     with pytest.raises(FrozenInstanceError):
         batch.times = batch.times
