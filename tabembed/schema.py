@@ -13,6 +13,8 @@ from typing import Any
 PADDING, MISSING, UNKNOWN, FIRST_KNOWN = 0, 1, 2, 3
 MISSING_TIME = -(2**63)
 """The int64 that stands for a missing time."""
+FILL = {"ids": PADDING, "values": 0.0, "missing": False, "times": MISSING_TIME}
+"""What stands where there is no row, by the names of the tensors of a table."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tabembed._checks import check_tensor
+from tabembed._checks import check_tensor, is_concrete
 from tabembed.batch import Ragged
-from tabembed.schema import PADDING, Column, TableSchema
-
-_FILL = {"ids": PADDING, "values": 0, "missing": False, "times": 0}
+from tabembed.schema import FILL, PADDING, Column, TableSchema
 
 
 def real_rows(rows: Mapping[str, Any], real: Tensor, schema: TableSchema, *, padded: bool) -> dict[str, Any]:
@@ -29,7 +27,7 @@ def real_rows(rows: Mapping[str, Any], real: Tensor, schema: TableSchema, *, pad
         - output: tensors of ``n_lines · n_places`` rows
 
     Raises: TypeError for what is no mapping, or holds no tensors. ValueError for a kind that is not there, or
-        of another shape.
+        of another shape, and, on the CPU, for numbers that are not finite and not missing.
 
     >>> schema = TableSchema(0, ())
     >>> rows = {"ids": torch.zeros(2, 3, 0), "values": torch.zeros(2, 3, 0), "missing": torch.zeros(2, 3, 0)}
@@ -48,10 +46,19 @@ def real_rows(rows: Mapping[str, Any], real: Tensor, schema: TableSchema, *, pad
             raise ValueError(f"rows must have {name}, got {', '.join(rows)}")
         flat[name] = _flat(rows[name], f"rows[{name!r}]", real, width)
         if padded:
-            flat[name] = flat[name].masked_fill(~real.reshape(-1, 1), _FILL[name])
+            flat[name] = flat[name].masked_fill(~real.reshape(-1, 1), FILL[name])
+    _check_finite(flat["values"], flat["missing"])
     lists = rows.get("lists") or {}
     flat["lists"] = {name: _cells(cells, name, real, padded) for name, cells in lists.items()}
     return flat
+
+
+def _check_finite(values: Tensor, missing: Tensor) -> None:
+    if is_concrete(values) and not (finite := values.isfinite()).all():
+        bad = values[~finite & ~missing.bool()]
+        if bad.numel():
+            got = float(bad[0])
+            raise ValueError(f"rows['values'] must be finite where they are not missing, got {got}")
 
 
 def _flat(x: Any, name: str, real: Tensor, width: int) -> Tensor:

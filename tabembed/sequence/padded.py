@@ -12,12 +12,10 @@ from torch import Tensor
 
 from tabembed._checks import check_choice
 from tabembed.batch import Ragged, device_of
-from tabembed.schema import MISSING_TIME, PADDING
+from tabembed.schema import FILL
 
 if TYPE_CHECKING:
     from tabembed.sequence.batch import SequenceBatch
-
-FILL = {"ids": PADDING, "values": 0.0, "missing": False, "times": MISSING_TIME}
 
 
 @dataclass(frozen=True, eq=False)
