@@ -172,7 +172,7 @@ def _token(net, rows, when, i):
         parts.append(_vector(net.known, net.schema, rows, i))
     if net.after is not None:
         vectors = [_vector(net.after, net.schema, rows, j) for j in before]
-        parts.append(sum(vectors) / len(vectors) if vectors else net.tokens.first)
+        parts.append(sum(vectors) / len(vectors) if vectors else net.tokens.parts["carried"].first)
     if net.clock.timed:
         parts.append(_gap(net.schema, when, i, before))
     return torch.cat(parts) if parts else torch.zeros(1, dtype=torch.float64)
@@ -199,18 +199,18 @@ def _gap(schema, when, i, before):
 
 
 def _added(net, when, i):
-    added, place = net.stack.position.added, when[i] - when[0] if net.clock.timed else i
+    added, place = net.stack.position.added, _passed(net, when, 0, i)
     if added is None:
         return 0.0
     if net.scheme == "learned":
-        last = added.num_positions - 1
+        last = added.table.num_positions - 1
         if not net.clock.timed:
-            return added.weight[min(i, last)].double()
+            return added.table.weight[min(place, last)].double()
         shortest = net.schema.gaps[round(0.01 * (len(net.schema.gaps) - 1))] * 10**9
         if place < shortest:
-            return added.weight[0].double()
+            return added.table.weight[0].double()
         share = math.log(place / shortest) / math.log(net.schema.span * 10**9 / shortest)
-        return added.weight[min(1 + math.floor(share * (last - 1)), last)].double()
+        return added.table.weight[min(1 + math.floor(share * (last - 1)), last)].double()
     waves = [f * place for f in added.waves.frequencies.tolist()]
     both = [value for wave in waves for value in (math.sin(wave), math.cos(wave))]
     return torch.tensor(both, dtype=torch.float64) * added.scale.double()
@@ -249,9 +249,18 @@ def _sees(net, when, i, j):
     return j < i or not net.causal
 
 
+def _passed(net, when, j, i):
+    """From row j to row i: time, rows, or instants where rows of one are kept apart."""
+    if net.clock.timed:
+        return when[i] - when[j]
+    if net.schema.strict:
+        return len(set(when[:i])) - len(set(when[:j])) + (when[i] not in when[:i]) - (when[j] not in when[:j])
+    return i - j
+
+
 def _score(net, h, q, k, when, i, j):
     position = net.stack.position
-    passed = when[i] - when[j] if net.clock.timed else i - j
+    passed = _passed(net, when, j, i)
     half = len(q) // 2
     products = q[:half] * k[:half] + q[half:] * k[half:]
     if net.scheme == "rotary":

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tabembed.functional.piecewise import piecewise_code
-from tabembed.nn.sequence_clock import SECOND, clock_of
 from tabembed.nn.sequence_layout import Layout
+from tabembed.nn.time_scale import SECOND, scale_of
 from tabembed.schema import SequenceSchema
 
 N_BINS = 8
@@ -47,7 +47,7 @@ class GapFeatures(nn.Module):
 
     def __init__(self, schema: SequenceSchema) -> None:
         super().__init__()
-        clock = clock_of(schema, "time")
+        clock = scale_of(schema, "time")
         self.unit = clock.shortest
         last = max(len(schema.gaps) - 1, 0)
         levels = [round(i * last / N_BINS) for i in range(N_BINS + 1)]

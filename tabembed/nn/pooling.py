@@ -11,8 +11,8 @@ from tabembed._checks import check_choice
 from tabembed.functional.decay import decay
 from tabembed.functional.position import since
 from tabembed.nn.precision import WideModule, wide_dtype
-from tabembed.nn.sequence_clock import Clock
 from tabembed.nn.sequence_layout import Layout
+from tabembed.nn.time_scale import TimeScale
 
 POOLINGS = (None, "last", "mean", "decay")
 
@@ -66,7 +66,7 @@ class DecayedMean(Pooling):
 
     wide = ("log_ratio",)
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimeScale) -> None:
         super().__init__()
         self.clock = clock
         self.log_ratio = nn.Parameter(torch.empty((), dtype=wide_dtype()))
@@ -110,13 +110,13 @@ def weighted_mean(vectors: Tensor, weights: Tensor, layout: Layout) -> Tensor:
     return torch.where(gone, 0, total / weight.unsqueeze(-1).masked_fill(gone, 1)).to(vectors.dtype)
 
 
-def pooling_of(pooling: str | None, clock: Clock) -> Pooling | None:
+def pooling_of(pooling: str | None, clock: TimeScale) -> Pooling | None:
     """The module of a word.
 
     Raises: ValueError for another word.
 
-    >>> from tabembed.nn.sequence_clock import Clock
-    >>> pooling_of("last", Clock(False, 1.0, 1.0, 9.0))
+    >>> from tabembed.nn.time_scale import TimeScale
+    >>> pooling_of("last", TimeScale(False, 1.0, 1.0, 9.0))
     LastRow()
     """
     check_choice(POOLINGS, pooling=pooling)

@@ -12,7 +12,7 @@ from tabembed.nn.dropout import Dropout
 from tabembed.nn.sequence_layout import Layout
 
 
-class GatedRecurrence(nn.Module):
+class GRULayer(nn.Module):
     """One layer of gated recurrent units.
 
     Args:
@@ -48,9 +48,12 @@ class GatedRecurrence(nn.Module):
             x: rows.
             start: what is known before them.
         """
-        # torch wants one dtype, and autocast may have narrowed the rows alone.
+        # torch wants one dtype, and autocast may have narrowed the rows alone. What was made in inference
+        # mode cannot be kept for a gradient, a copy of it can.
         weights: list[Tensor] = list(self.parameters())
-        x, start = x.to(weights[0].dtype), start.to(weights[0].dtype).unsqueeze(0)
+        x, start = x.to(weights[0].dtype), start.to(weights[0].dtype, copy=True).unsqueeze(0)
+        # What ``nn.GRU`` calls, undocumented: that module draws its weights from the global generator, and
+        # holds several layers in one, without what they keep row by row.
         return torch.gru(x, start, weights, True, 1, 0.0, False, False, True)[0]
 
 
@@ -78,9 +81,7 @@ class Recurrence(nn.Module):
 
     def __init__(self, d_model: int, *, n_layers: int, dropout: float = 0.0, seed: int | None = None) -> None:
         super().__init__()
-        self.layers: Any = nn.ModuleList(
-            GatedRecurrence(d_model, seed=one) for one in split_seed(seed, n_layers)
-        )
+        self.layers: Any = nn.ModuleList(GRULayer(d_model, seed=one) for one in split_seed(seed, n_layers))
         self.dropout = Dropout(dropout)
 
     def reset_parameters(self) -> None:
@@ -92,7 +93,7 @@ class Recurrence(nn.Module):
         """Tokens as they are: a recurrence knows their order."""
         return tokens
 
-    def nothing(self, n_lines: int) -> tuple[Any, ...]:
+    def initial_state(self, n_lines: int) -> tuple[Any, ...]:
         """What every layer knows before any row."""
         weights = [next(layer.parameters()) for layer in self.layers]
         return tuple(weight.new_zeros(n_lines, weight.shape[1]) for weight in weights)
@@ -107,7 +108,7 @@ class Recurrence(nn.Module):
             layout: where all rows stand.
             layers: what every layer knew before them.
         """
-        layers = self.nothing(tokens.shape[0]) if layers is None else layers
+        layers = self.initial_state(tokens.shape[0]) if layers is None else layers
         if not tokens.shape[0] * tokens.shape[1]:
             return tokens, layers
         if layout.ends is not None:
@@ -132,7 +133,7 @@ class Recurrence(nn.Module):
         edges = torch.tensor(ends, device="cpu")
         lengths, order = edges.diff().sort(descending=True, stable=True)
         first, done, parts, places = edges[:-1][order], 0, [], []
-        known = self.nothing(len(order))
+        known = self.initial_state(len(order))
         while n := int((lengths > done).sum()):
             until = int(lengths[(n - 1) // 2])
             steps = torch.arange(done, until, device="cpu")

@@ -8,15 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tabembed.nn.draws import generator_of, normal_, split_seed, undrawn_linear, uniform_
-from tabembed.nn.gap_features import GapFeatures
+from tabembed.nn.draws import generator_of, split_seed, undrawn_linear, uniform_
 from tabembed.nn.row_columns import columns_of
 from tabembed.nn.sequence_layout import Layout
 from tabembed.nn.table import TableEmbedding
+from tabembed.nn.token_parts import CarriedColumns, GapBefore, KnownColumns, NothingKnown
 from tabembed.schema import SequenceSchema, TableSchema
 
 EMBEDDING = ("embed_dims", "numeric", "time", "dropout", "unknown_dropout")
 """Arguments of ``TableEmbedding`` that decide how columns become vectors."""
+
+LARGEST = 1e4
+"""Largest number of a token."""
 
 
 class RowTokens(nn.Module):
@@ -49,15 +52,24 @@ class RowTokens(nn.Module):
         self.schema = schema
         _check_embedding(embedding, schema.rows)
         seeds = split_seed(seed, 3)
-        self.known = _half(schema.known, embedding, seeds[0])
+        known = _half(schema.known, embedding, seeds[0])
         self.after = _half(schema.after, embedding, seeds[1])
-        self.first = None if self.after is None else nn.Parameter(torch.empty(self.after.output_dim))
-        self.gap = GapFeatures(schema) if timed else None
-        width = sum(0 if half is None else half.output_dim for half in (self.known, self.after))
-        width += 0 if self.gap is None else self.gap.width
-        self.linear = undrawn_linear(max(width, 1), d_model)
+        parts = {
+            "known": None if known is None else KnownColumns(schema, known),
+            "carried": None if self.after is None else CarriedColumns(self.after.output_dim),
+            "gap": GapBefore(schema) if timed else None,
+        }
+        there: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
+        self.parts: Any = nn.ModuleDict(there or {"nothing": NothingKnown()})
+        width = sum(part.width for part in there.values()) or NothingKnown.width
+        self.linear = undrawn_linear(width, d_model)
         self.seed = seeds[2]
         self._draw()
+
+    @property
+    def known(self) -> TableEmbedding | None:
+        """The embedding of the columns that are known when a row happens."""
+        return self.parts["known"].embedding if "known" in self.parts else None
 
     def reset_parameters(self) -> None:
         """Draw every weight anew."""
@@ -71,8 +83,8 @@ class RowTokens(nn.Module):
         generator = generator_of(self.seed)
         for weight in (self.linear.weight, self.linear.bias):
             uniform_(weight, self.linear.in_features**-0.5, generator)
-        if self.first is not None:
-            normal_(self.first, 0.02, generator)
+        for part in self.parts.values():
+            part.draw(generator)
 
     def observed(self, rows: Mapping[str, Any], layout: Layout) -> Tensor | None:
         """Vectors of what every row led to; ``None`` where no column is observed."""
@@ -90,17 +102,22 @@ class RowTokens(nn.Module):
             layout: where all rows stand.
             n_new: number of places that are the last.
         """
-        last, parts = slice(layout.n_places - n_new, None), []
-        if self.known is not None:
-            known = self.known(**columns_of(rows, self.schema.rows, self.schema.known))
-            parts.append(known.unflatten(0, (layout.n_lines, n_new)))
-        if observed is not None and self.first is not None:
-            parts.append(layout.carried(observed, self.first)[:, last])
-        if self.gap is not None:
-            parts.append(self.gap(layout)[:, last].to(self.linear.weight.dtype))
-        # Without any of these a token is the bias.
-        parts = parts or [self.linear.weight.new_zeros(layout.n_lines, n_new, 1)]
-        return self.linear(torch.cat(parts, -1))
+        parts = [part(rows, observed, layout, n_new) for part in self.parts.values()]
+        dtype = self.linear.weight.dtype
+        whole = torch.cat([part.to(dtype) for part in parts], -1)
+        return bounded(self.linear(bounded(whole)))
+
+
+def bounded(x: Tensor) -> Tensor:
+    """Numbers from −10,000 to 10,000, and 0 for what is none.
+
+    Attention multiplies what a row must not see by 0, and 0 times infinity is no number: one cell that is too
+    large would reach every row before its own. Half precision holds these.
+
+    >>> bounded(torch.tensor([1.5, -3e38, torch.inf, torch.nan])).tolist()
+    [1.5, -10000.0, 10000.0, 0.0]
+    """
+    return x.nan_to_num(nan=0.0).clamp(-LARGEST, LARGEST)
 
 
 def _half(part: TableSchema, embedding: Mapping[str, Any], seed: int | None) -> TableEmbedding | None:

@@ -24,30 +24,37 @@ from tabembed.nn.pooling import pooling_of
 from tabembed.nn.recurrence import Recurrence
 from tabembed.nn.row_columns import real_rows
 from tabembed.nn.row_tokens import RowTokens
-from tabembed.nn.sequence_attention import AttendedRows
-from tabembed.nn.sequence_clock import clock_of
+from tabembed.nn.sequence_attention import SequenceTransformer
 from tabembed.nn.sequence_layout import Layout, check_times, read_layout
 from tabembed.nn.sequence_position import SCHEMES
-from tabembed.nn.sequence_state import SequenceState, begun, check_lines, state_after
+from tabembed.nn.sequence_state import SequenceState, check_lines, initial_state, state_after
 from tabembed.nn.table import TableEmbedding
+from tabembed.nn.time_scale import scale_of
 from tabembed.schema import SequenceSchema
 
 
 class SequenceEmbedding(nn.Module):
     """Embed the rows of sequences in time, to be trained with a network behind it.
 
-    The token of a row holds its own known columns, the observed columns of the row before it (a learned
-    vector for the first row), and how long ago that was. A stack of transformer blocks, or a recurrence,
-    lets a row see the rows before it. So a row's vector never depends on its own observed columns, nor on
-    anything later. Padded on any side, packed, alone or streamed, a sequence gives the same vectors.
+    A sequence is the rows of one entity (a customer, an aircraft), the oldest first. Some columns are known
+    when a row happens; others, the observed ones, only afterwards: what was paid, how late it came. Every row
+    becomes one vector, which knows the row's known columns, and all columns of the rows before it. It never
+    depends on the row's own observed columns, nor on anything later, so that it can be made when the row
+    happens.
+
+    It is made in two steps. First a token a row: its known columns, the observed columns of the row before
+    (a learned vector for the first row), and how long ago that was. Then transformer blocks, or a recurrence,
+    through which a row sees the tokens up to its own. Padded on any side, packed, alone or streamed, a
+    sequence gives the same vectors.
 
     Args:
         schema: what a fitted encoder knows, ``encoder.schema_`` of a ``SequenceEncoder``.
         position: how attention knows where rows stand: ``"rotary"``, ``"alibi"``, ``"decay"``,
             ``"sinusoidal"``, ``"learned"``, or ``None``, which leaves it to the order and the gaps.
             ``"gru"`` takes gated recurrent units instead of attention.
-        clock: ``"time"``, positions are real time, laid on the gaps of the data, and tokens hold the time
-            since the row before; ``"index"``, row numbers, and no time at all.
+        clock: ``"time"``: positions are real time, their scale is chosen from the shortest and longest gaps
+            of the data, and a row is told how long ago the row before was. ``"index"``: row numbers, and no
+            time at all; rows that are kept apart at one instant have one number.
         d_model: width of a vector. Heads are 16 wide: a multiple of 16, or an even number below 32, which
             is one head. Any number for ``"gru"``.
         num_layers: number of blocks or layers.
@@ -116,16 +123,16 @@ class SequenceEmbedding(nn.Module):
         _check_together(schema, position, bool(causal))
         super().__init__()
         self.schema, self.scheme, self.causal, self.d_model = schema, position, bool(causal), int(d_model)
-        self.clock = clock_of(schema, clock)
+        self.clock = scale_of(schema, clock)
         seeds = split_seed(seed, 2)
         self.tokens = RowTokens(
             schema, self.d_model, timed=self.clock.timed, embedding=embedding, seed=seeds[0]
         )
-        self.stack: AttendedRows | Recurrence
+        self.stack: SequenceTransformer | Recurrence
         if position == "gru":
             self.stack = Recurrence(self.d_model, n_layers=num_layers, dropout=dropout, seed=seeds[1])
         else:
-            self.stack = AttendedRows(
+            self.stack = SequenceTransformer(
                 position,
                 self.clock,
                 d_model=self.d_model,
@@ -206,6 +213,8 @@ class SequenceEmbedding(nn.Module):
         own = layout.tail(n_new)
         tokens = self.stack.placed(self.tokens(flat, observed, layout, n_new), own)
         vectors, kept = self.stack(self.dropout(tokens), layout, layers)
+        # One dtype for every stack and device: autocast narrows a recurrence nowhere, a norm here and there.
+        vectors = vectors.to(tokens.dtype)
         return torch.where(own.real.unsqueeze(-1), vectors, 0) if own.padded else vectors, kept
 
     @property
@@ -221,16 +230,21 @@ class SequenceEmbedding(nn.Module):
         *,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, SequenceState]:
-        """Vectors of the next rows of some sequences, as a pass over all rows would give them.
+        """Vectors of the next rows of some sequences, as a call with all rows would give them.
+
+        A row that happens now is scored before its observed columns are known: give it with those missing,
+        keep its vector, and drop the state that comes with it. Once they are known, go on with the whole row
+        from the state of before; its vector is the same.
 
         Args:
-            state: what the step before gave; ``None`` starts.
-            rows: tensors of the new rows.
+            state: what the step before gave; ``None`` starts. It is left as it was, so that a row can be
+                tried and forgotten; ``state.take([i])`` is that of sequence ``i`` alone.
+            rows: tensors of the new rows, padded: ``**batch.padded().tensors()``, not the packed ones.
             times: when they happened, not before those of the rows so far.
             mask: True for the real ones: a sequence may get any number of rows, or none.
 
         Shape:
-            - rows, times, mask: as padded ones in ``forward``
+            - rows, times, mask: ``(n_batch, n_new, *)``, as padded ones in ``forward``
             - output: ``(n_batch, n_new, d_model)``, zeros on padding, and the next state
 
         Raises: as ``forward``. ValueError with ``causal=False``, and for another number of sequences.
@@ -250,12 +264,14 @@ class SequenceEmbedding(nn.Module):
         check_lines(state, times)
         flat = real_rows(rows, new.real, self.schema.rows, padded=new.padded)
         observed = self.tokens.observed(flat, new)
-        state = begun(new, observed, self.stack.nothing(new.n_lines)) if state is None else state
+        if state is None:
+            state = initial_state(new, observed, self.stack.initial_state(new.n_lines))
         whole, seen = state.joined(new, observed, strict=self.schema.strict)
         if self._rising:
             check_times(whole)
         vectors, layers = self._encoded(flat, seen, whole, new.n_places, state.layers)
-        return vectors, state_after(whole, seen, layers, all_rows=self.stack.keeps_rows)
+        count = state.count + new.real.sum(-1)
+        return vectors, state_after(whole, seen, layers, count=count, all_rows=self.stack.keeps_rows)
 
     def param_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
         """Groups for an optimiser: those of the columns, matrices behind them, all else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,16 @@ from torch import Tensor, nn
 from tabembed.nn.attention import attention
 from tabembed.nn.draws import split_seed
 from tabembed.nn.packed import attend_packed
-from tabembed.nn.sequence_clock import Clock
 from tabembed.nn.sequence_layout import Layout
 from tabembed.nn.sequence_position import SequencePosition
-from tabembed.nn.transformer import Transformer
+from tabembed.nn.time_scale import TimeScale
+from tabembed.nn.transformer import Attend, Transformer
 
 HEAD = 16
 """Width of a head."""
 
 
-class AttendedRows(nn.Module):
+class SequenceTransformer(nn.Module):
     """Transformer blocks over the rows of sequences, placed by a scheme.
 
     Args:
@@ -44,7 +45,7 @@ class AttendedRows(nn.Module):
     def __init__(
         self,
         scheme: str | None,
-        clock: Clock,
+        clock: TimeScale,
         *,
         d_model: int,
         n_layers: int,
@@ -70,9 +71,9 @@ class AttendedRows(nn.Module):
         """Tokens with what the scheme adds to them; the layout is theirs."""
         return self.position(tokens, layout)
 
-    def nothing(self, n_lines: int) -> tuple[Any, ...]:
+    def initial_state(self, n_lines: int) -> tuple[Any, ...]:
         """Keys and values before any row."""
-        return self.transformer.nothing(n_lines)
+        return self.transformer.initial_state(n_lines)
 
     def forward(
         self, tokens: Tensor, layout: Layout, layers: tuple[Any, ...] | None = None
@@ -84,7 +85,7 @@ class AttendedRows(nn.Module):
             layout: where all rows stand, the earlier ones, too.
             layers: keys and values of earlier rows.
         """
-        attend = RowAttention(layout, self.position, self.causal, layers is not None)
+        attend = attention_of(layout, self.position, causal=self.causal, n_new=tokens.shape[1])
         return self.transformer(tokens, attend, layers)
 
 
@@ -95,83 +96,104 @@ def _heads(d_model: int) -> int:
     return max(d_model // HEAD, 1)
 
 
-@dataclass(frozen=True, eq=False)
-class RowAttention:
-    """Who sees whom among the rows of some sequences: a function of queries, keys and values.
+def attention_of(layout: Layout, position: SequencePosition, *, causal: bool, n_new: int) -> Attend:
+    """Who sees whom among the rows of some sequences, as attention of queries, keys and values.
 
     Args:
-        layout: where the keys stand; queries are the last of its places.
+        layout: where the keys stand.
         position: the scheme.
         causal: rows see those up to their own.
-        grown: keys of earlier calls stand before the queries.
+        n_new: number of queries, which are the last places.
 
     Shape:
-        - q: ``(n_lines, n_heads, n_q, width)``; k, v: ``(n_lines, n_heads, n_places, width)``
+        - q: ``(n_lines, n_heads, n_new, width)``; k, v: ``(n_lines, n_heads, n_places, width)``
         - output: as q
     """
+    placed = PlacedAttention(position, causal)
+    places = position.clock.positions(layout)
+    if layout.instant is not None and layout.ends is not None:
+        return PackedInstants(placed, places, layout.ends)
+    if layout.instant is not None:
+        allowed = apart(places, layout.real, causal)[:, :, layout.n_places - n_new :]
+        return functools.partial(placed, places, mask=allowed)
+    if n_new < layout.n_places:
+        return functools.partial(placed, places, mask=layout.real[:, None, None, :])
+    # Row numbers are the same in every line: attention counts them once.
+    whole = functools.partial(placed, places if position.clock.timed else None)
+    if layout.ends is not None:
+        return functools.partial(whole, cu_seqlens=torch.tensor(layout.ends, device="cpu"))
+    return functools.partial(whole, mask=layout.real if layout.padded else None)
 
-    layout: Layout
+
+@dataclass(frozen=True, eq=False)
+class PlacedAttention:
+    """Attention of rows that a scheme places.
+
+    Args:
+        position: the scheme.
+        causal: rows see those up to their own.
+    """
+
     position: SequencePosition
     causal: bool
-    grown: bool = False
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of the queries."""
-        layout, strict = self.layout, self.layout.instant is not None
-        if layout.ends is not None:
-            if not strict:
-                ends = torch.tensor(layout.ends, device="cpu")
-                return self._attend(q, k, v, self._timed(layout.times), cu_seqlens=ends)
-            return attend_packed(q, k, v, layout.times, layout.ends, self._strict_packed, with_mask=True)
-        if not (strict or self.grown):
-            mask = layout.real if layout.padded else None
-            return self._attend(q, k, v, self._timed(layout.times), mask=mask)
-        allowed = layout.real[:, None, None, :]
-        if strict:
-            allowed = self._apart(layout.times, layout.real)[:, :, k.shape[2] - q.shape[2] :]
-        return self._attend(q, k, v, self.position.clock.positions(layout), mask=allowed)
-
-    def _attend(
+    def __call__(
         self,
+        places: Tensor | None,
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        positions: Tensor | None,
         *,
         mask: Tensor | None = None,
         cu_seqlens: Tensor | None = None,
     ) -> Tensor:
+        """Attention, with the words of ``attention``; ``places`` are those of the keys."""
         rotary, bias = self.position.rotary, self.position.bias
-        placed = positions if rotary is not None or bias is not None else None
+        positions = None if rotary is None and bias is None else places
         return attention(
             q,
             k,
             v,
             rotary=rotary,
             bias=bias,
-            positions=placed,
+            positions=positions,
             mask=mask,
             cu_seqlens=cu_seqlens,
             causal=self.causal,
         )
 
-    def _timed(self, times: Tensor) -> Tensor | None:
-        """Positions of the keys; ``None`` where rows are counted."""
-        return times if self.position.clock.timed else None
 
-    def _strict_packed(
-        self, q: Tensor, k: Tensor, v: Tensor, times: Tensor | None, real: Tensor | None
-    ) -> Tensor:
-        """Sequences of similar length, a line each."""
-        if times is None or real is None or not q.numel():
+@dataclass(frozen=True, eq=False)
+class PackedInstants:
+    """Attention of packed sequences whose rows of one instant are kept apart.
+
+    Args:
+        placed: attention of sequences, a line each.
+        places: where the rows stand.
+        ends: where sequences begin and end.
+    """
+
+    placed: PlacedAttention
+    places: Tensor
+    ends: list[int]
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention of sequences of similar length, a line each."""
+        return attend_packed(q, k, v, self.places, self.ends, self._lines, with_mask=True)
+
+    def _lines(self, q: Tensor, k: Tensor, v: Tensor, places: Tensor | None, real: Tensor | None) -> Tensor:
+        if places is None or real is None or not q.numel():
             return v
-        mask = self._apart(times, real)
-        return self._attend(q, k, v, self._timed(times), mask=mask)
+        return self.placed(places, q, k, v, mask=apart(places, real, self.placed.causal))
 
-    def _apart(self, times: Tensor, real: Tensor) -> Tensor:
-        """Which key a query may attend to: itself, and rows of other instants; earlier ones, if causal."""
-        own, other = times[:, None, :, None], times[:, None, None, :]
-        steps = torch.arange(times.shape[1], device=times.device)
-        self_ = steps.unsqueeze(-1) == steps
-        apart = (other < own) if self.causal else (other != own)
-        return (apart | self_) & real[:, None, None, :]
+
+def apart(places: Tensor, real: Tensor, causal: bool) -> Tensor:
+    """Which key a query may attend to: itself, and rows of other instants; earlier ones, if causal.
+
+    >>> apart(torch.tensor([[0, 5, 5]]), torch.ones(1, 3, dtype=torch.bool), True)[0, 0].int().tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
+    """
+    own, other = places[:, None, :, None], places[:, None, None, :]
+    steps = torch.arange(places.shape[1], device=places.device)
+    others = (other < own) if causal else (other != own)
+    return (others | (steps.unsqueeze(-1) == steps)) & real[:, None, None, :]

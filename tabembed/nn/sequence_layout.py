@@ -23,7 +23,8 @@ class Layout:
     Args:
         times: when rows happened.
         real: True where there is a row.
-        number: the row's number in its sequence, from 0 on.
+        number: the row's number in its sequence, from 0 on. Where rows of one instant are kept apart, the
+            number of its instant: a row would else count those that it does not see.
         origin: when the first row of its sequence happened.
         before: place in its line of the row before it in its sequence, −1 where there is none. Where rows of
             one instant are kept apart, the last row of the latest instant before its own.
@@ -144,13 +145,13 @@ def layout_of(
     held = torch.where(real, times, 0).gather(-1, nearest)
     start = torch.where(starts, steps, -1).cummax(-1).values
     start = torch.where(start < 0, nearest, start)
-    rank = real.cumsum(-1)
-    instant = None
+    rank, instant = real.cumsum(-1), None
     if strict:
         opens = real & (starts | (held != held.gather(-1, previous.clamp(min=0))))
         opener = torch.where(opens, steps, -1).cummax(-1).values.clamp(min=0)
         previous = torch.where(real, previous.gather(-1, opener), -1)
-        instant = (opens.cumsum(-1) - 1).clamp(min=0)
+        rank = opens.cumsum(-1)
+        instant = (rank - 1).clamp(min=0)
     sequence, last = _sequences(times, latest, steps, ends)
     return Layout(
         times=held,

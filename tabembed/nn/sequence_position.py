@@ -11,9 +11,9 @@ from tabembed.nn.alibi import ALiBiEmbedding
 from tabembed.nn.decay import RelativeDecay
 from tabembed.nn.learned_position import LearnedPositionalEmbedding
 from tabembed.nn.rotary import RotaryEmbedding
-from tabembed.nn.sequence_clock import Clock
 from tabembed.nn.sequence_layout import Layout
 from tabembed.nn.sinusoidal import SinusoidalEmbedding
+from tabembed.nn.time_scale import TimeScale
 
 SCHEMES = ("rotary", "alibi", "decay", "sinusoidal", "learned", None)
 
@@ -43,7 +43,14 @@ class SequencePosition(nn.Module):
     added: SinusoidalEmbedding | LearnedOffsets | None
 
     def __init__(
-        self, scheme: str | None, clock: Clock, *, d_model: int, n_heads: int, causal: bool, seed: int | None
+        self,
+        scheme: str | None,
+        clock: TimeScale,
+        *,
+        d_model: int,
+        n_heads: int,
+        causal: bool,
+        seed: int | None,
     ) -> None:
         super().__init__()
         self.clock, width = clock, d_model // n_heads
@@ -73,7 +80,7 @@ class SequencePosition(nn.Module):
         return tokens if self.added is None else self.added(tokens, positions=self.clock.since_first(layout))
 
 
-class LearnedOffsets(LearnedPositionalEmbedding):
+class LearnedOffsets(nn.Module):
     """One learned vector for how far a row stands from the first of its sequence.
 
     Row numbers have a vector each, up to the longest sequence of the fit. Real time has one for the first
@@ -89,18 +96,23 @@ class LearnedOffsets(LearnedPositionalEmbedding):
         - x, output: ``(n_sequences, n_steps, dim)``; positions: ``(n_sequences, n_steps)``
     """
 
-    def __init__(self, clock: Clock, dim: int, *, seed: int | None = None) -> None:
+    def __init__(self, clock: TimeScale, dim: int, *, seed: int | None = None) -> None:
+        super().__init__()
         self.clock = clock
-        super().__init__(64 if clock.timed else int(clock.longest) + 1, dim, seed=seed)
+        n_offsets = 64 if clock.timed else int(clock.longest) + 1
+        self.table = LearnedPositionalEmbedding(n_offsets, dim, seed=seed)
 
-    def forward(self, x: Tensor, *, positions: Tensor | None = None, offset: Tensor | int = 0) -> Tensor:
+    def reset_parameters(self) -> None:
+        """Draw the vectors anew."""
+        self.table.reset_parameters()
+
+    def forward(self, x: Tensor, *, positions: Tensor) -> Tensor:
         """Rows with the vectors of where they stand added."""
-        found = None if positions is None else self.places(positions)
-        return super().forward(x, positions=found, offset=offset)
+        return self.table(x, positions=self.places(positions))
 
     def places(self, positions: Tensor) -> Tensor:
         """The row of the table of every position."""
-        last = self.num_positions - 1
+        last = self.table.num_positions - 1
         if not self.clock.timed:
             return positions.clamp(0, last)
         shortest, ratio = self.clock.shortest, max(self.clock.longest / self.clock.shortest, 2.0)
@@ -108,6 +120,6 @@ class LearnedOffsets(LearnedPositionalEmbedding):
         return (steps.floor().long() + 1).clamp(max=last).masked_fill(positions < shortest, 0)
 
 
-def _ladder(clock: Clock, n: int) -> list[float]:
+def _ladder(clock: TimeScale, n: int) -> list[float]:
     """Waves from twice the shortest gap that matters to three times the longest span."""
     return frequencies_from_periods(2 * clock.shortest, 3 * max(clock.longest, clock.shortest), n)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tabembed.batch import device_of
 from tabembed.nn.sequence_layout import Layout, layout_of
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceState:
     """What ``SequenceEmbedding.step`` needs to know of the rows so far. ``len`` is the number of sequences.
+
+    ``state.take([i])`` is that of sequence ``i`` alone: to go on with some sequences, or to ask what would
+    follow. A step leaves the state that it is given as it was.
 
     Args:
         times: when the rows happened that are kept: all of them for attention, the last for a recurrence.
@@ -40,7 +44,7 @@ class SequenceState:
     def __len__(self) -> int:
         return len(self.count)
 
-    def take(self, index: Tensor) -> SequenceState:
+    def take(self, index: Tensor | Sequence[int]) -> SequenceState:
         """The state of some sequences, in another order or several times, if you like.
 
         Args:
@@ -53,12 +57,16 @@ class SequenceState:
         >>> state = SequenceState(empty.long(), empty.bool(), None, torch.tensor([4, 7]), torch.zeros(2), ())
         >>> state.take(torch.tensor([1, 1, 0])).count
         tensor([7, 7, 4])
+        >>> state.take([0]).count
+        tensor([4])
         """
-        return self._map(lambda tensor: tensor[index])
+        places = torch.as_tensor(index, device=self.count.device)
+        return self._map(lambda tensor: tensor[places])
 
     def to(self, *args: Any, **kwargs: Any) -> SequenceState:
-        """Move every tensor to a device."""
-        return self._map(lambda tensor: tensor.to(*args, **kwargs))
+        """Move every tensor to a device; dtypes stay: those of a step follow the module's."""
+        device, non_blocking = device_of(*args, **kwargs), bool(kwargs.get("non_blocking", False))
+        return self if device is None else self._map(lambda t: t.to(device, non_blocking=non_blocking))
 
     def joined(self, new: Layout, observed: Tensor | None, *, strict: bool) -> tuple[Layout, Tensor | None]:
         """The layout of the rows kept and of new ones after them, and what all of them led to.
@@ -90,7 +98,7 @@ def _mapped(part: Any, function: Callable[[Tensor], Tensor]) -> Any:
     return tuple(_mapped(one, function) for one in part) if isinstance(part, tuple) else function(part)
 
 
-def begun(layout: Layout, observed: Tensor | None, layers: tuple[Any, ...]) -> SequenceState:
+def initial_state(layout: Layout, observed: Tensor | None, layers: tuple[Any, ...]) -> SequenceState:
     """The state before any row.
 
     Args:
@@ -110,7 +118,7 @@ def begun(layout: Layout, observed: Tensor | None, layers: tuple[Any, ...]) -> S
 
 
 def state_after(
-    layout: Layout, observed: Tensor | None, layers: tuple[Any, ...], *, all_rows: bool
+    layout: Layout, observed: Tensor | None, layers: tuple[Any, ...], *, count: Tensor, all_rows: bool
 ) -> SequenceState:
     """The state after some rows.
 
@@ -118,20 +126,19 @@ def state_after(
         layout: of all rows, those that were kept before and the new ones.
         observed: what they led to.
         layers: what the stack keeps.
+        count: number of rows so far.
         all_rows: keep all rows; otherwise the last of every sequence.
     """
-    here = layout.real.any(-1)
-    count = torch.where(here, layout.number[:, -1:].sum(-1) + 1, 0)
     origin = layout.origin[:, -1:].sum(-1)
-    if all_rows:
+    if all_rows or not layout.n_places:
         return SequenceState(layout.times, layout.real, observed, count, origin, layers)
-    last = slice(layout.n_places - 1, None)  # padding at the end holds what the last row holds
-    kept = None
+    here, kept = layout.real.any(-1, keepdim=True), None
     if observed is not None:
         steps = torch.arange(layout.n_places, device=here.device)
-        place = torch.where(layout.real, steps, 0).amax(-1) if layout.n_places else steps
+        place = torch.where(layout.real, steps, 0).amax(-1)
         kept = observed.gather(1, place[:, None, None].expand(-1, 1, observed.shape[-1]))
-    return SequenceState(layout.times[:, last], here.unsqueeze(-1), kept, count, origin, layers)
+    # Padding at the end holds what the last row holds.
+    return SequenceState(layout.times[:, -1:], here, kept, count, origin, layers)
 
 
 def check_lines(state: Any, times: Tensor) -> None:

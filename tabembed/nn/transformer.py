@@ -36,7 +36,7 @@ class TransformerBlock(nn.Module):
     """
 
     def __init__(
-        self, d_model: int, *, n_heads: int, depth: int = 1, dropout: float = 0.0, seed: int | None = None
+        self, d_model: int, *, n_heads: int, depth: int, dropout: float = 0.0, seed: int | None = None
     ) -> None:
         super().__init__()
         self.n_heads, self.depth, self.seed = n_heads, depth, seed
@@ -123,7 +123,7 @@ class Transformer(nn.Module):
             kept += [] if earlier is None else [keys]
         return self.norm(x), tuple(kept)
 
-    def nothing(self, n_lines: int) -> tuple[Keys, ...]:
+    def initial_state(self, n_lines: int) -> tuple[Keys, ...]:
         """Keys and values before any row."""
         empty = self.norm.weight.new_zeros(n_lines, self.n_heads, 0, self.width)
         return ((empty, empty),) * len(self.blocks)

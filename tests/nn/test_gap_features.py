@@ -8,8 +8,8 @@ import torch
 from torch.testing import assert_close
 
 from tabembed.nn.gap_features import GapFeatures
-from tabembed.nn.sequence_clock import SECOND
 from tabembed.nn.sequence_layout import layout_of
+from tabembed.nn.time_scale import SECOND
 from tabembed.schema import SequenceSchema, TableSchema
 
 SKEWED = tuple((1 + i) ** 2.5 for i in range(101))

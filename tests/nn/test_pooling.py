@@ -7,10 +7,10 @@ import torch
 from torch.testing import assert_close
 
 from tabembed.nn.pooling import pooling_of
-from tabembed.nn.sequence_clock import Clock
 from tabembed.nn.sequence_layout import layout_of
+from tabembed.nn.time_scale import TimeScale
 
-TIMED, COUNTED = Clock(True, 1.0, 4.0, 9.0), Clock(False, 1.0, 1.0, 9.0)
+TIMED, COUNTED = TimeScale(True, 1.0, 4.0, 9.0), TimeScale(False, 1.0, 1.0, 9.0)
 TIMES = torch.tensor([[0, 1, 5, 5, 90], [3, 3, 3, 3, 3], [0, 2, 4, 6, 8]]) + 2**61
 MASK = torch.tensor([[1, 0, 1, 1, 0], [0] * 5, [1] * 5]).bool()
 

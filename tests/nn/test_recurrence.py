@@ -42,7 +42,7 @@ def test_padded_rows_go_on_from_what_is_known():
     stack = Recurrence(6, n_layers=2, seed=0)
     x = torch.randn(3, 7, 6, generator=torch.Generator().manual_seed(0))
     mask = torch.tensor([[0, 1, 0, 1, 1, 0, 0], [0] * 7, [1] * 7]).bool()
-    known = stack.nothing(3)
+    known = stack.initial_state(3)
     out, after = stack(x, layout_of(torch.zeros(3, 7).long(), mask), known)
     for i in (0, 2):
         rows, last = peer_of(stack)(x[i][mask[i]][None])

@@ -17,7 +17,7 @@ def test_padding_holds_padding_and_real_rows_what_they_held():
     batch, parts = padded(some(), "middle"), some()
     flat = real_rows(batch["rows"], batch["mask"], SCHEMA, padded=True)
     real = batch["mask"].flatten()
-    for name, fill in (("ids", 0), ("values", 0), ("missing", False), ("times", 0)):
+    for name, fill in (("ids", 0), ("values", 0), ("missing", False), ("times", -(2**63))):
         assert flat[name][~real].eq(fill).all()
         assert_close(flat[name][real], torch.cat([rows[name] for rows, _ in parts]))
     cells = flat["lists"]["tags"]

@@ -20,7 +20,7 @@ def drawn(n_lines, n_places, seed=0):
 
 
 def loops(times, mask, starts, strict):
-    """Number, first time and place of the row before, place by place."""
+    """Number (of the instant, where they are kept apart), first time and place of the row before."""
     wanted = {"number": [], "origin": [], "before": []}
     for line, real in zip(times.tolist(), mask.tolist(), strict=True):
         own, rows = {name: [] for name in wanted}, []
@@ -30,7 +30,7 @@ def loops(times, mask, starts, strict):
                 earlier = [i for i in rows if line[i] < t] if strict else rows
                 rows = [*rows, j]
             own["before"].append(earlier[-1] if real[j] and earlier else -1)
-            own["number"].append(max(len(rows) - 1, 0))
+            own["number"].append(max(len({line[i] for i in rows} if strict else rows) - 1, 0))
             own["origin"].append(line[rows[0]] if rows else None)
         for name, numbers in own.items():
             wanted[name].append(numbers)

@@ -44,6 +44,8 @@ def test_autocast_loses_a_few_roundings(position):
     with torch.autocast("cpu", torch.bfloat16):
         out, vectors = net(**batch), net.rows(**batch)
         first, state = net.step(None, *list(batch.values())[:2], mask=batch["mask"])
+    # One dtype whatever the stack: that of the rows, which autocast makes.
+    assert {one.dtype for one in (out, vectors, first)} == {torch.bfloat16}
     assert_close(out.float(), net(**batch), rtol=0, atol=0.06)
     assert_close(vectors.float(), net.rows(**batch), rtol=0, atol=0.1)
     assert_close(first, vectors, rtol=0, atol=0.1)

@@ -7,11 +7,11 @@ import math
 import torch
 from torch.testing import assert_close
 
-from tabembed.nn.sequence_clock import Clock
 from tabembed.nn.sequence_layout import layout_of
 from tabembed.nn.sequence_position import LearnedOffsets, SequencePosition
+from tabembed.nn.time_scale import TimeScale
 
-CLOCK = Clock(True, 10.0, 40.0, 5000.0)
+CLOCK = TimeScale(True, 10.0, 40.0, 5000.0)
 
 
 def scheme(name, clock=CLOCK, causal=True):
@@ -27,7 +27,7 @@ def test_waves_half_lives_and_slopes_follow_the_clock():
     assert_close(periods[[0, -1]], torch.tensor([20.0, 15_000.0], dtype=torch.float64))
     lives = scheme("decay").rotary.half_lives
     assert_close(lives[[0, 7]], torch.tensor([160.0, 5000.0], dtype=torch.float64))
-    assert scheme("decay", Clock(True, 1.0, 1.0, 2.0)).rotary.half_lives.unique().tolist() == [4.0]
+    assert scheme("decay", TimeScale(True, 1.0, 1.0, 2.0)).rotary.half_lives.unique().tolist() == [4.0]
     assert (scheme("alibi").bias.unit, scheme("alibi").bias.mode) == (40.0, "causal")
     assert scheme("alibi", causal=False).bias.mode == "symmetric"
     assert (scheme(None).rotary, scheme(None).bias, scheme(None).added) == (None, None, None)
@@ -41,14 +41,16 @@ def test_rows_of_a_table_by_elapsed_time():
     middle = 10.0 * ratio ** (torch.arange(62, dtype=torch.float64) + 0.5)
     assert offsets.places(middle).tolist() == list(range(1, 63))
     x = torch.zeros(1, 6, 4)
-    assert_close(offsets(x, positions=passed[None])[0], offsets.weight[[0, 0, 1, 62, 63, 63]])
+    assert_close(offsets(x, positions=passed[None])[0], offsets.table.weight[[0, 0, 1, 62, 63, 63]])
 
 
 def test_rows_of_a_table_by_number():
-    offsets = LearnedOffsets(Clock(False, 1.0, 1.0, 3.0), 4, seed=0)
-    assert offsets.num_positions == 4
+    offsets = LearnedOffsets(TimeScale(False, 1.0, 1.0, 3.0), 4, seed=0)
+    assert offsets.table.num_positions == 4
     positions = torch.arange(6)[None]
-    assert_close(offsets(torch.zeros(1, 6, 4), positions=positions)[0], offsets.weight[[0, 1, 2, 3, 3, 3]])
+    assert_close(
+        offsets(torch.zeros(1, 6, 4), positions=positions)[0], offsets.table.weight[[0, 1, 2, 3, 3, 3]]
+    )
 
 
 def test_what_is_added_counts_from_the_first_row():

@@ -15,7 +15,7 @@ def causal(q, k, v):
 
 
 def test_a_block_is_torchs_pre_norm_layer():
-    block = TransformerBlock(12, n_heads=3, seed=0)
+    block = TransformerBlock(12, n_heads=3, depth=1, seed=0)
     peer = nn.TransformerEncoderLayer(
         12, 3, 48, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
     )
@@ -35,7 +35,7 @@ def test_earlier_keys_stand_before():
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
     whole, none = stack(x, causal)
     assert none == ()
-    kept, out = stack.nothing(2), []
+    kept, out = stack.initial_state(2), []
     for i in range(5):
         row, kept = stack(x[:, i : i + 1], F.scaled_dot_product_attention, kept)
         out.append(row)
@@ -52,7 +52,7 @@ def test_what_is_added_starts_smaller_in_a_deeper_stack():
 
 
 def test_dropout_falls_on_what_is_added():
-    block = TransformerBlock(16, n_heads=1, dropout=0.9, seed=0)
+    block = TransformerBlock(16, n_heads=1, depth=1, dropout=0.9, seed=0)
     x = torch.randn(1, 4, 16)
     added = block(x, causal)[0] - x
     assert (added == 0).float().mean() > 0.6

@@ -658,7 +658,7 @@ def placed(module, tokens, positions, position, clock):
             for x, p in zip(tokens, positions, strict=True)
         ]
     if position == "learned":
-        (table,) = as_lists(of_type(module, "LearnedOffsets").weight)
+        (table,) = as_lists(of_type(module, "LearnedOffsets").table.weight)
         last, ratio = len(table) - 1, longest / shortest
         if clock == "time":
             share = [math.log(max(p, shortest) / shortest) / math.log(ratio) for p in positions]
@@ -697,7 +697,7 @@ def rows_by_loops(module, encoder, frame, position, clock, strict):
     tokens = of_type(module, "RowTokens")
     known = module.known(**columns_of(schema.known, schema.rows, table)).tolist()
     after = module.after(**columns_of(schema.after, schema.rows, table)).tolist()
-    first = tokens.first.tolist()
+    first = tokens.parts["carried"].first.tolist()
     d = module.output_dim
     n_heads = max(1, d // 16)
     nanoseconds = frame["when"].dt.as_unit("ns").astype("int64").tolist()
@@ -710,7 +710,7 @@ def rows_by_loops(module, encoder, frame, position, clock, strict):
             rows.append(reference.affine([*known[place], *observed, *gap], *linear_of(tokens.linear)))
         positions = times if clock == "time" else list(range(len(times)))
         if position == "gru":
-            for layer in all_of_type(module, "GatedRecurrence"):
+            for layer in all_of_type(module, "GRULayer"):
                 weights = as_lists(layer.weight_input, layer.weight_state, layer.bias_input, layer.bias_state)
                 state, states = [0.0] * d, []
                 for x in rows:

@@ -15,7 +15,7 @@ SECOND = 10**9
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeScale:
     """What positions are counted in, and how far apart rows stand.
 
     Args:
@@ -39,7 +39,7 @@ class Clock:
         return since(layout.times, layout.origin) if self.timed else layout.number
 
 
-def clock_of(schema: SequenceSchema, clock: str) -> Clock:
+def scale_of(schema: SequenceSchema, clock: str) -> TimeScale:
     """The clock of a schema's sequences.
 
     The shortest gap that matters is the one that 1 % of gaps are below: a few rows that are a microsecond
@@ -53,12 +53,12 @@ def clock_of(schema: SequenceSchema, clock: str) -> Clock:
 
     >>> from tabembed.schema import TableSchema
     >>> schema = SequenceSchema(TableSchema(9, ()), (), False, 2, 5, 7200.0, (60.0, 600.0, 3600.0))
-    >>> clock_of(schema, "time").typical / SECOND, clock_of(schema, "index").longest
+    >>> scale_of(schema, "time").typical / SECOND, scale_of(schema, "index").longest
     (600.0, 4.0)
     """
     check_choice(("time", "index"), clock=clock)
     if clock == "index":
-        return Clock(False, 1.0, 1.0, float(max(schema.longest - 1, 1)))
+        return TimeScale(False, 1.0, 1.0, float(max(schema.longest - 1, 1)))
     gaps = schema.gaps or ((schema.span or 1.0),)
     shortest, typical = (max(gaps[round(level * (len(gaps) - 1))] * SECOND, 1.0) for level in (0.01, 0.5))
-    return Clock(True, shortest, typical, max(schema.span * SECOND, typical))
+    return TimeScale(True, shortest, typical, max(schema.span * SECOND, typical))
