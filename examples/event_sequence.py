@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from tabembed import SequenceEmbedder, SequenceEmbedding, SequenceEncoder, check_no_leak
 from tabembed.datasets import load_flights
@@ -42,7 +43,10 @@ print("hours between flights, median:", f"{batch.gap.nanmedian() / 3600:.1f}")
 padded = batch.padded("left")
 print("padded:", padded.rows["ids"].shape, f"{padded.mask.float().mean():.0%} of it real rows")
 print("packed, at most 2048 rows:", [part.n_rows for part in batch.packed(2048)][:4], "...")
-print("windows of 32 rows:", len(batch.windows(32)), "| last 8 rows:", batch.last(8).n_rows)
+windows = batch.windows(32, stride=32)
+chosen = BatchSampler(RandomSampler(windows), batch_size=64, drop_last=False)
+parts = [part.shape for part in DataLoader(windows, sampler=chosen, batch_size=None)]
+print("windows of 32 rows, some at a time:", parts[:3], "... | last 8 rows:", batch.last(8).n_rows)
 
 
 # In plain PyTorch: a module that gives every flight a vector of itself and of its past, and a head.
@@ -85,7 +89,7 @@ def vectors(table: pd.DataFrame) -> np.ndarray:
 
 
 check_no_leak(vectors, some, entity="tailnum", time="departure", observed=after, atol=1e-5)
-print("no flight's vector knows a later flight, nor its own delay")
+print("no flight's vector moved when later flights, or its own delays, were changed")
 
 # In scikit-learn: the estimator trains such a network and gives every row its vector, out-of-fold.
 embedder = SequenceEmbedder(encoder, d_model=32, cv=2, max_iter=n_passes, random_state=0)
@@ -94,14 +98,19 @@ model.fit(flights[past], late[past])
 probability = model.predict_proba(flights)[:, 1]  # the whole table, so that each flight has its past
 print(f"AUC of October to December, scikit-learn: {roc_auc_score(late[~past], probability[~past]):.3f}")
 
-# One new flight at a time: what is kept of the flights before is enough.
-tail = flights["tailnum"].value_counts().index[0]
-one = encoder.transform(flights[flights["tailnum"] == tail])
-rows, times = one.padded().rows, one.padded().times
-known = one.n_rows - 1
+# One flight at a time, after all the others. While it is in the air its delays are missing, and the state
+# after such a row is dropped. Once it has landed, the whole row steps again from the state before.
+order = flights.sort_values("departure", kind="stable")
+flown, last = encoder.transform(order[:-1]), order[-1:]
+aircraft = last["tailnum"].item()
+module = net.embedding  # that of an embedder: embedder.network_.embedding
 with torch.no_grad():
-    _, state = net.embedding.step(None, {k: x[:, :known] for k, x in rows.items()}, times[:, :known])
-    new, state = net.embedding.step(state, {k: x[:, known:] for k, x in rows.items()}, times[:, known:])
-    whole = net.embedding(**one.tensors())
-far = (new[0, 0] - whole[-1]).abs().max()
-print(f"{tail}: flight {one.n_rows} alone differs by {far:.1e} from that of the whole history")
+    own = flown[flown.entities == aircraft]
+    _, state = module.step(None, **own.padded().tensors())
+    live = encoder.transform(last.assign(**dict.fromkeys(after, np.nan)))
+    vector, _ = module.step(state, **live.padded().tensors())
+    _, state = module.step(state, **encoder.transform(last).padded().tensors())
+    whole = module(**encoder.transform(order[order["tailnum"] == aircraft]).tensors())
+print(f"{aircraft}: late with probability {net.head(vector).sigmoid().item():.2f}, said before it landed;")
+far = (vector[0, 0] - whole[-1]).abs().max()
+print(f"its vector, made alone, differs by {far:.1e} from that of the whole history")
