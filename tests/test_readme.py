@@ -1,4 +1,4 @@
-"""The README's Python blocks run, from top to bottom, as one program in an empty folder."""
+"""The README's Python runs, from top to bottom, as one program in an empty folder; pages name what is there."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-README = Path(__file__).parents[1] / "README.md"
+from tabembed.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -44,3 +49,38 @@ def test_blocks_share_names_and_errors_name_the_line():
     with pytest.raises(ZeroDivisionError) as caught:
         run(text + "```python\n1 / 0\n```\n")
     assert caught.traceback[-1].lineno + 1 == 13
+
+
+def absent_files(text: str) -> list[str]:
+    """Files that a page names and that are neither in the repository nor in the package."""
+    named = re.findall(r"`([\w/*.]+\.(?:py|ipynb|md|toml|txt))`", text)
+    return [name for name in named if not any(ROOT.glob(name)) and not any((ROOT / "tabembed").rglob(name))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_files_that_a_page_names_are_there(page):
+    assert absent_files(page.read_text()) == []
+
+
+def test_an_absent_file_is_found():
+    text = "`examples/quickstart.py`, `nn/linear.py`, `linear.py`, `nn/linaer.py`, `gone.ipynb`"
+    assert absent_files(text) == ["nn/linaer.py", "gone.ipynb"]
+
+
+def unknown_options(text: str) -> list[str]:
+    """Options of ``tabembed`` in a page's commands that the command does not take."""
+    commands, found = get_command(app).commands, []
+    for name, rest in re.findall(r"^tabembed (\w+)(.*)$", text, re.MULTILINE):
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        shown = re.findall(r" (--?[a-z][\w-]*)", rest)
+        found += [f"{name} {option}" for option in shown if option not in known]
+    return found
+
+
+def test_the_readme_shows_options_that_are_there():
+    assert re.search("^tabembed fit .* --observed", README.read_text(), re.MULTILINE)
+    assert unknown_options(README.read_text()) == []
+
+
+def test_an_unknown_option_is_found():
+    assert unknown_options("tabembed fit a.csv --target b --entitty c -o d\n") == ["fit --entitty"]
