@@ -28,7 +28,8 @@ class SequenceBatch:
     Args:
         rows: the columns of every row; observed ones are those of the row itself.
         cu_seqlens: where sequences begin and end.
-        entities: whose sequences they are, one key each.
+        entities: whose sequences they are, one key each: text as objects, whole numbers int64, other
+            numbers float64, booleans, dates and times ``datetime64[ns]``, those with a zone in UTC.
         times: when rows happened: nanoseconds since 1970-01-01 UTC; of a numeric clock, since its 0.
         elapsed: seconds since the first row of the entity.
         gap: seconds since the row of the entity before; NaN for its first row.

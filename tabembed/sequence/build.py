@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from tabembed.batch import TableBatch
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.sequence.order import Entities, join, read_entities, seconds, sorted_order, starts_of
 from tabembed.sequence.rows import LANES, join_rows
+from tabembed.table.warn import warn_user
 
 
 def build(
@@ -86,14 +86,14 @@ def append(old: SequenceBatch, new: SequenceBatch, name: str) -> SequenceBatch:
     )
 
 
-def keep_last(batch: SequenceBatch, max_events: int, stacklevel: int) -> SequenceBatch:
+def keep_last(batch: SequenceBatch, max_events: int) -> SequenceBatch:
     """The last rows of every sequence, with a warning of those that are left out."""
     cut = batch.lengths - max_events
     cut = cut[cut > 0]
     if not len(cut):
         return batch
     text = f"max_events={max_events}: {int(cut.sum()):,} early rows of {len(cut):,} entities are left out"
-    warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+    warn_user(text)
     batch = batch.last(max_events)
     return replace(batch, merged=batch.merged[torch.isin(batch.merged[:, 1], batch.row)])
 

@@ -16,15 +16,15 @@ from tabembed.sequence.batch import SequenceBatch
 from tabembed.sequence.build import append, build, check_appendable, keep_last
 from tabembed.sequence.missing import present
 from tabembed.sequence.order import Entities, read_entities, sorted_order
-from tabembed.sequence.rows import LANES, lay_out, no_columns, without_cells
+from tabembed.sequence.rows import LANES, no_columns, take_rows, without_cells
 from tabembed.sequence.saved import from_artifact, to_artifact
-from tabembed.sequence.settings import Rule, check_settings, places_in, row_encoder
-from tabembed.sequence.state import SequenceState, describe, merge_states
+from tabembed.sequence.settings import Rule, check_settings, row_encoder
+from tabembed.sequence.state import SequenceParts, describe, merge_states
 from tabembed.sequence.ties import merge_ties, refuse_ties
 from tabembed.sequence.time_axis import Clock, TimeAxis
 from tabembed.table import TableEncoder
 from tabembed.table.canonical import family
-from tabembed.table.frame import read_frame
+from tabembed.table.frame import places_in, read_frame
 
 
 class SequenceEncoder(BaseEstimator):
@@ -38,11 +38,17 @@ class SequenceEncoder(BaseEstimator):
         time: column that says when it happened: dates, times or numbers.
         columns: columns of a row, as for ``TableEncoder``, or an unfitted ``TableEncoder``. Entity
             and time are left out unless they are named.
-        observed: columns that are known only after the row has happened, as a delay or an outcome.
-        ties: what becomes of rows of one entity at one time. ``"stable"`` keeps their order;
-            ``"strict"`` too, but they do not see each other; ``"merge"`` makes one row of them, of
-            every column the last cell that is not missing; ``"error"`` refuses them.
-        max_events: most rows of an entity, the last ones; a warning says how many are left out.
+        observed: columns that are known only after the row has happened, as a delay or an outcome. A
+            row sees those of the row before it, under ``ties="stable"`` even where that one stands at
+            the same instant.
+        ties: what becomes of rows of one entity at one time. ``"stable"`` keeps their order, and a row
+            sees those before it in the table, their observed cells too: with a clock as coarse as days
+            that is a leak, for what came to light of the one was not known at the other. Use
+            ``"strict"`` there: rows stay apart, but do not see each other. ``"merge"`` makes one row of
+            them, of every column the last cell that is not missing; ``"error"`` refuses them.
+        max_events: most rows of an entity, counted from its last row in the table; a warning says how
+            many are left out. How much past a kept row has then tells how many rows come after it:
+            use it for one vector an entity, not for vectors of rows.
         on_missing: ``"error"`` refuses rows without entity or time, ``"drop"`` leaves them out and
             warns of their number.
         unit: what a number in ``time`` counts: ``"ns"``, ``"us"``, ``"ms"``, ``"s"``, ``"m"``,
@@ -86,7 +92,7 @@ class SequenceEncoder(BaseEstimator):
         """Learn the columns and the clock; ``y`` is ignored."""
         return self.finalize(self.partial(X))
 
-    def partial(self, X: Any) -> SequenceState:
+    def partial(self, X: Any) -> SequenceParts:
         """What some of the rows say; ``merge`` and ``finalize`` make a fit of such parts."""
         check_settings(self)
         clock, frame = Clock(self.unit), read_frame(X)
@@ -98,19 +104,20 @@ class SequenceEncoder(BaseEstimator):
         entities = read_entities(frame.column(place[self.entity]), self.entity)
         kept, missing = present(entities.codes, times, (self.entity, self.time), self.on_missing)
         columns = {name: frame.column(place[name]) for name in names}
+        times = times.copy() if kept is None else times[kept]  # they may be the table's own memory
         if kept is not None:
             columns = {name: array.take(kept) for name, array in columns.items()}
-            entities, times = Entities(entities.keys, entities.codes[kept]), times[kept]
+            entities = Entities(entities.keys, entities.codes[kept])
         table = rows.partial(columns) if columns else None
-        return SequenceState(frame.names, frame.named, table, state, entities, times, missing)
+        return SequenceParts(frame.names, frame.named, table, state, entities, times, missing)
 
-    def merge(self, a: SequenceState, b: SequenceState) -> SequenceState:
+    def merge(self, a: SequenceParts, b: SequenceParts) -> SequenceParts:
         """What the rows of both say; neither changes."""
         return merge_states(a, b, self.entity, self.time)
 
-    def finalize(self, state: SequenceState) -> SequenceEncoder:
+    def finalize(self, state: SequenceParts) -> SequenceEncoder:
         """Give out ids, centres and scales, and measure the gaps between rows."""
-        state.missing.say(stacklevel=3)
+        state.missing.say()
         if not len(state.times):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: got 0 rows")
         table = None
@@ -129,8 +136,9 @@ class SequenceEncoder(BaseEstimator):
         Args:
             X: a table with the columns of the fit, in any order; others are ignored. A table
                 without names goes by position.
-            cutoff: a moment on the clock: later rows are left out, and the observed cells of rows
-                at that moment are missing, so that the batch holds what was known then.
+            cutoff: a moment on the clock, a date, a time, a numpy datetime64 or a number: later rows are
+                left out, and the observed cells of rows at that moment are missing, so that the batch
+                holds what was known then, to the instant: of a clock of days, before that day's outcomes.
 
         Raises: ValueError and TypeError as ``fit``, and for a cutoff that is no moment on the clock.
         """
@@ -216,7 +224,7 @@ class SequenceEncoder(BaseEstimator):
         times = self.time_axis_.encode(frame.column(place[rule.time]))
         entities = read_entities(keys, rule.entity, self.entity_family_)
         row, missing = present(entities.codes, times, (rule.entity, rule.time), rule.on_missing)
-        missing.say(stacklevel=3)
+        missing.say()
         if cutoff is not None:
             row = np.flatnonzero(times <= cutoff) if row is None else row[times[row] <= cutoff]
         codes, times = (entities.codes, times) if row is None else (entities.codes[row], times[row])
@@ -228,7 +236,7 @@ class SequenceEncoder(BaseEstimator):
             batch = self.table_encoder_.transform({name: frame.column(place[name]) for name in names})
             lanes, lists = {name: getattr(batch, name) for name in LANES}, batch.lists
             del batch  # its columns are let go one by one
-            rows = lay_out(lanes, lists, torch.from_numpy(order))
+            rows = take_rows(lanes, lists, torch.from_numpy(order))
         if cutoff is not None:
             at = torch.from_numpy(times == cutoff)
             rows = without_cells(rows, self.schema_.rows, self.schema_.observed, at)
@@ -243,7 +251,7 @@ class SequenceEncoder(BaseEstimator):
             batch = merge_ties(batch)
         if self._rule.max_events is None:
             return batch
-        return keep_last(batch, self._rule.max_events, stacklevel=3)
+        return keep_last(batch, self._rule.max_events)
 
     def _moment(self, cutoff: Any) -> int:
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from tabembed.schema import MISSING_TIME
+from tabembed.table.warn import warn_user
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class LeftOut:
         both = {name: count + other.by_column[name] for name, count in self.by_column.items()}
         return LeftOut(self.n_rows + other.n_rows, both)
 
-    def say(self, stacklevel: int) -> None:
+    def say(self) -> None:
         """Warn of rows that were left out, if there are any."""
         lacking = [f"column {name!r} is missing in {n:,}" for name, n in self.by_column.items() if n]
         if lacking:
             text = f"{self.n_rows:,} rows are left out: {', '.join(lacking)}"
-            warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+            warn_user(text)
 
 
 def present(

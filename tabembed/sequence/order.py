@@ -118,5 +118,9 @@ def starts_of(codes: np.ndarray) -> np.ndarray:
 
 
 def seconds(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-    """Time from one instant to a later one, float64 seconds; the difference may need 64 bits without sign."""
+    """Time from one instant to a later one, float64 seconds; the difference may need 64 bits without sign.
+
+    ``functional.position.since`` gives the same numbers, and those of earlier instants, too; on millions of
+    rows it takes eight times as long, and several more columns of memory.
+    """
     return (later.view(np.uint64) - earlier.view(np.uint64)).astype(np.float64) / 1e9

@@ -21,7 +21,7 @@ def no_columns(n_rows: int) -> TableBatch:
     return TableBatch(empty.long(), empty, empty.bool(), empty.long())
 
 
-def lay_out(lanes: dict[str, Tensor], lists: dict[str, Ragged], order: Tensor) -> TableBatch:
+def take_rows(lanes: dict[str, Tensor], lists: dict[str, Ragged], order: Tensor) -> TableBatch:
     """Take rows from columns that lie one after the other; every lane is let go once it is taken.
 
     Args:

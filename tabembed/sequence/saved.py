@@ -9,7 +9,7 @@ import numpy as np
 
 from tabembed.artifact import ArtifactError
 from tabembed.schema import SequenceSchema, TableSchema
-from tabembed.sequence.settings import Rule
+from tabembed.sequence.settings import Rule, check_settings
 from tabembed.sequence.time_axis import TimeAxis
 from tabembed.table import TableEncoder
 from tabembed.table.kinds import plain, specs_from_json, specs_to_json
@@ -31,7 +31,7 @@ def to_artifact(encoder: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "table": table,
         "clock": encoder.time_axis_.to_json(),
         "entity_family": encoder.entity_family_,
-        "rule": asdict(encoder._rule),
+        "rule": plain(asdict(encoder._rule)),
         "observed": list(schema.observed),
         "n_rows": schema.rows.n_rows,
         "n_sequences": schema.n_sequences,
@@ -59,6 +59,7 @@ def from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray
             own = {k.removeprefix(_TABLE): a for k, a in arrays.items() if k.startswith(_TABLE)}
             table = TableEncoder.from_artifact(config["table"], own)
         encoder = cls(**params)
+        check_settings(encoder)
         rule = Rule(**config["rule"])
         schema = SequenceSchema(
             TableSchema(config["n_rows"], ()) if table is None else table.schema_,
@@ -69,6 +70,8 @@ def from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray
             config["span"],
             tuple(config["gaps"]),
         )
+        for name in schema.observed:
+            schema.rows[name]
         clock = TimeAxis.from_json(config["clock"])
         kind, names = config["entity_family"], tuple(config["names"])
         encoder._set_fitted(table, clock, kind, schema, rule, names, config["named"])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 from sklearn.base import clone
 
+from tabembed._checks import check_choice, check_integer
+from tabembed.sequence.time_axis import Clock
 from tabembed.table import TableEncoder
-from tabembed.table.frame import Frame
-from tabembed.table.kinds import given_specs
+from tabembed.table.kinds import check_name, given_specs
 
 TIES = ("stable", "merge", "error", "strict")
 ON_MISSING = ("error", "drop")
@@ -27,6 +27,8 @@ class Rule:
         ties: what becomes of rows of one entity at one time.
         max_events: most rows of an entity.
         on_missing: what becomes of rows without entity or time.
+
+    Raises: TypeError for the kind of a setting, ValueError for its value.
     """
 
     entity: str
@@ -35,11 +37,20 @@ class Rule:
     max_events: int | None
     on_missing: str
 
+    def __post_init__(self) -> None:
+        check_name(entity=self.entity, time=self.time)
+        if self.entity == self.time:
+            raise ValueError(f"entity and time must be two columns, got {self.entity!r} twice")
+        check_choice(TIES, ties=self.ties)
+        check_choice(ON_MISSING, on_missing=self.on_missing)
+        if self.max_events is not None:
+            check_integer(max_events=self.max_events)
+
     @classmethod
     def of(cls, encoder: Any) -> Rule:
         """The rule that an encoder's settings say."""
-        most = None if encoder.max_events is None else int(encoder.max_events)
-        return cls(encoder.entity, encoder.time, encoder.ties, most, encoder.on_missing)
+        given = encoder
+        return cls(given.entity, given.time, given.ties, given.max_events, given.on_missing)
 
 
 def check_settings(encoder: Any) -> None:
@@ -47,25 +58,17 @@ def check_settings(encoder: Any) -> None:
 
     Raises: TypeError for the kind of a setting, ValueError for its value.
     """
-    for name in ("entity", "time"):
-        if not isinstance(getattr(encoder, name), str):
-            raise TypeError(f"{name} must be the name of a column, got {getattr(encoder, name)!r}")
-    if encoder.entity == encoder.time:
-        raise ValueError(f"entity and time must be two columns, got {encoder.entity!r} twice")
+    Rule.of(encoder)
+    Clock(encoder.unit)
     observed = encoder.observed
-    if isinstance(observed, str) or not isinstance(observed, Sequence):
+    if isinstance(observed, str) or not hasattr(observed, "__getitem__") or isinstance(observed, Mapping):
         raise TypeError(f"observed must be a list of names, got {observed!r}")
     for name in observed:
+        check_name(observed=name)
         if name in (encoder.entity, encoder.time):
             raise ValueError(f"column {name!r}: must be known when a row happens, got it in observed")
-    for name, allowed in (("ties", TIES), ("on_missing", ON_MISSING)):
-        if getattr(encoder, name) not in allowed:
-            raise ValueError(f"{name} must be one of {list(allowed)}, got {getattr(encoder, name)!r}")
-    count = encoder.max_events
-    if count is not None and (isinstance(count, bool) or not isinstance(count, Integral)):
-        raise TypeError(f"max_events must be None or an int, got {count!r}")
-    if count is not None and count < 1:
-        raise ValueError(f"max_events must be at least 1, got {count}")
+        if list(observed).count(name) > 1:
+            raise ValueError(f"observed must name every column once, got {name!r} twice")
 
 
 def row_encoder(encoder: Any, names: Sequence[str]) -> tuple[TableEncoder, list[str]]:
@@ -90,27 +93,3 @@ def row_encoder(encoder: Any, names: Sequence[str]) -> tuple[TableEncoder, list[
         if name not in specs:
             raise ValueError(f"column {name!r}: is observed, so columns must not leave it out")
     return rows.set_params(columns={n: spec for n, spec in specs.items() if spec is not None}), list(specs)
-
-
-def places_in(frame: Frame, needed: Collection[str], encoder: Any) -> dict[str, int]:
-    """Place of every column in a table: by name, or by position where either has no names.
-
-    Args:
-        frame: the table.
-        needed: names of the columns that must be there.
-        encoder: a fitted encoder, which knows the columns of its table.
-
-    Raises: ValueError for a column that is not there, or another number of columns.
-    """
-    names = set(frame.names)
-    if frame.named and (encoder._named or names.issuperset(needed)):
-        for name in needed:
-            if name not in names:
-                raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
-        return {name: i for i, name in enumerate(frame.names)}
-    if len(frame.names) != encoder.n_features_in_:
-        raise ValueError(
-            f"X has {len(frame.names)} features, but {type(encoder).__name__} is expecting "
-            f"{encoder.n_features_in_} features as input"
-        )
-    return {name: i for i, name in enumerate(encoder.feature_names_in_)}

@@ -16,7 +16,7 @@ from tabembed.table.state import TableState, merge_tables
 
 
 @dataclass(frozen=True)
-class SequenceState:
+class SequenceParts:
     """What a fit knows of the rows seen so far.
 
     Gaps between two parts are known only with all rows at hand, so a state keeps an entity and a
@@ -41,11 +41,11 @@ class SequenceState:
     missing: LeftOut
 
 
-def merge_states(a: SequenceState, b: SequenceState, entity: str, time: str) -> SequenceState:
+def merge_states(a: SequenceParts, b: SequenceParts, entity: str, time: str) -> SequenceParts:
     """What the rows of both say; neither changes."""
     if (a.table is None) != (b.table is None):
         raise ValueError("parts must have the same columns, got one without any")
-    return SequenceState(
+    return SequenceParts(
         a.names,
         a.named,
         merge_tables(a.table, b.table) if a.table and b.table else None,
@@ -56,7 +56,7 @@ def merge_states(a: SequenceState, b: SequenceState, entity: str, time: str) -> 
     )
 
 
-def describe(state: SequenceState, rows: TableSchema, axis: TimeAxis, settings: Any) -> SequenceSchema:
+def describe(state: SequenceParts, rows: TableSchema, axis: TimeAxis, settings: Any) -> SequenceSchema:
     """The sequences of all rows, as ``transform`` would give them, and all gaps between rows.
 
     Args:

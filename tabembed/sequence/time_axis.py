@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tabembed._checks import check_choice
 from tabembed.schema import MISSING_TIME, DatetimeColumn
 from tabembed.table.canonical import family
 from tabembed.table.datetime import Datetime, DatetimeState, TimeEncoder
@@ -55,8 +56,7 @@ class Clock:
     unit: str = "s"
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ValueError(f"unit must be one of {list(UNITS)}, got {self.unit!r}")
+        check_choice(UNITS, unit=self.unit)
 
     def fit(self, name: str, array: pa.Array) -> TimeAxis:
         """The clock of one column."""
@@ -129,8 +129,11 @@ class TimeAxis:
 
         Raises: TypeError or ValueError, as ``encode``; ValueError for None, NaN and NaT.
         """
-        if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] in "YMWhm":
-            value = value.astype("datetime64[s]")  # Arrow has no coarse units
+        if isinstance(value, str):
+            fix = "a number" if self.kind == "numbers" else f"pd.Timestamp({str(value)!r})"
+            raise TypeError(f"column {self.name!r}: must be comparable with it, got text: use {fix}")
+        if isinstance(value, np.datetime64):
+            value = _in_nanoseconds(value, self.name)
         try:
             array = pa.array([value], from_pandas=True)
             if getattr(value, "nanosecond", 0) > 0:  # pandas' nanoseconds are lost unless they are asked for
@@ -147,8 +150,12 @@ class TimeAxis:
 
     @classmethod
     def from_json(cls, config: dict[str, Any]) -> TimeAxis:
-        """Rebuild what ``to_json`` gave."""
-        return cls(config["kind"], config["unit"], DatetimeColumn(**config["column"]))
+        """Rebuild what ``to_json`` gave.
+
+        Raises: ValueError for a kind or unit that there is not.
+        """
+        check_choice(("times", "numbers", None), kind=config["kind"])
+        return cls(config["kind"], Clock(config["unit"]).unit, DatetimeColumn(**config["column"]))
 
 
 def _kind(array: pa.Array, name: str) -> str | None:
@@ -160,7 +167,20 @@ def _kind(array: pa.Array, name: str) -> str | None:
         return "times"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return "numbers"
-    raise TypeError(f"column {name!r}: must hold dates, times or numbers, got {family(kind)}: parse it first")
+    decimals = "decimals: cast it to int or float first"
+    got = decimals if pa.types.is_decimal(kind) else f"{family(kind)}: parse it first"
+    raise TypeError(f"column {name!r}: must hold dates, times or numbers, got {got}")
+
+
+def _in_nanoseconds(value: np.datetime64, name: str) -> np.datetime64 | None:
+    """A moment in the unit of the clock; numpy would let one that does not fit wrap around."""
+    if np.isnat(value):
+        return None
+    if np.datetime_data(value.dtype)[0] not in ("ns", "ps", "fs", "as"):
+        year = 1970 + int(value.astype("datetime64[Y]").astype(np.int64))
+        if not 1678 <= year <= 2261:
+            raise ValueError(f"column {name!r}: must lie in the years 1678 to 2261, got {value}")
+    return value.astype("datetime64[ns]")
 
 
 def _from_numbers(array: pa.Array, name: str, unit: str) -> np.ndarray:

@@ -88,8 +88,9 @@ class TimeEncoder:
             and array.null_count < len(array)
         ):
             ours, theirs = (f"time zone {z!r}" if z else "no time zone" for z in (self.column.timezone, zone))
+            fix = f"tz_localize({self.column.timezone!r})"
             raise ValueError(
-                f"column {name!r}: must have {ours} as in the fit, got {theirs}; localise it first"
+                f"column {name!r}: must have {ours} as in the fit, got {theirs}: use {fix} first"
             )
         return times
 

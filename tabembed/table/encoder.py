@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +16,11 @@ from tabembed.artifact import ArtifactError, read, write
 from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
 from tabembed.table.category import check_frequency
-from tabembed.table.frame import Frame, read_frame, to_pandas
+from tabembed.table.frame import places_in, read_frame, to_pandas
 from tabembed.table.kinds import FITTED, given_specs, plain, spec_by_type, specs_from_json, specs_to_json
 from tabembed.table.scaler import check_scaler
 from tabembed.table.state import Decided, TableState, Undecided, merge_tables
+from tabembed.table.warn import warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,7 @@ class TableEncoder(BaseEstimator):
         empty = [f"column {name!r} ({c.kind})" for name, c in fitted.items() if not c.column.n_values]
         if empty:
             text = f"{', '.join(empty)}: no value in the fit, so nothing is known of it"
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warn_user(text)
         self._set_fitted(fitted, state.n_rows, state.names, state.named)
         return self
 
@@ -121,7 +121,7 @@ class TableEncoder(BaseEstimator):
         """
         check_is_fitted(self, "schema_")
         frame = read_frame(X)
-        n, schema, place = frame.n_rows, self.schema_, self._positions(frame)
+        n, schema, place = frame.n_rows, self.schema_, places_in(frame, self.columns_, self)
         ids = np.empty((len(schema.categorical), n), np.int64)
         times = np.empty((len(schema.datetime), n), np.int64)
         values = np.empty((len(schema.continuous), n), np.float32)
@@ -239,21 +239,6 @@ class TableEncoder(BaseEstimator):
             rows[name] = count[column.lane]
             count[column.lane] += 1
         return rows
-
-    def _positions(self, frame: Frame) -> dict[str, int]:
-        """Place of every column in a table: by name, or by position where either has no names."""
-        names = set(frame.names)
-        if frame.named and (self._named or set(self.columns_) <= names):
-            for name in self.columns_:
-                if name not in names:
-                    raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
-            return {name: i for i, name in enumerate(frame.names)}
-        if len(frame.names) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return {name: i for i, name in enumerate(self.feature_names_in_)}
 
 
 def side_by_side(function: Callable[[str], Any], names: list[str], n_rows: int) -> list[Any]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,10 @@ class Frame:
         name = self.names[position]
         try:
             array = self.get(position)
+        except UnicodeError as error:
+            raise ValueError(
+                f"column {name!r}: must be text that UTF-8 can hold, got a lone surrogate ({error})"
+            ) from None
         except (
             pa.ArrowInvalid,
             pa.ArrowTypeError,
@@ -72,6 +76,30 @@ def read_frame(table: Any) -> Frame:
             f"column {twice[0]!r}: must be there once, got it {frame.names.count(twice[0])} times"
         )
     return frame
+
+
+def places_in(frame: Frame, needed: Collection[str], encoder: Any) -> dict[str, int]:
+    """Place of every column in a table: by name, or by position where either has no names.
+
+    Args:
+        frame: the table.
+        needed: names of the columns that must be there.
+        encoder: a fitted encoder, which knows the columns of its table.
+
+    Raises: ValueError for a column that is not there, or another number of columns.
+    """
+    names = set(frame.names)
+    if frame.named and (encoder._named or names.issuperset(needed)):
+        for name in needed:
+            if name not in names:
+                raise ValueError(f"column {name!r}: must be in the table, which has {list(frame.names)}")
+        return {name: i for i, name in enumerate(frame.names)}
+    if len(frame.names) != encoder.n_features_in_:
+        raise ValueError(
+            f"X has {len(frame.names)} features, but {type(encoder).__name__} is expecting "
+            f"{encoder.n_features_in_} features as input"
+        )
+    return {name: i for i, name in enumerate(encoder.feature_names_in_)}
 
 
 def _open(table: Any) -> Frame:
@@ -171,7 +199,7 @@ def _array_column(values: Any) -> Any:
 
 
 def _object_column(values: Any) -> Any:
-    """Python objects; Arrow would let a boolean among floats, or a time among dates, pass."""
+    """Python objects; Arrow would let pass a boolean among floats, a time among dates, zones beside none."""
     try:
         array = pa.array(values, from_pandas=True)
     except OverflowError:
@@ -182,6 +210,10 @@ def _object_column(values: Any) -> Any:
         dates = {kind for kind in kinds if kind.__name__ == "date"}
         if (booleans or dates) and kinds - booleans - dates - {type(None)}:
             raise ValueError(" and ".join(sorted(kind.__name__ for kind in kinds)))
+    if pa.types.is_timestamp(array.type):
+        known = (value for value in values if value is not None and value == value)
+        if len({getattr(value, "tzinfo", None) is None for value in known}) > 1:
+            raise ValueError("times with a zone and times without one")
     return array
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def given_specs(columns: Any, names: Sequence[str]) -> dict[str, Any]:
     if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence):
         raise TypeError(f"columns must be a dict of specs or a list of names, got {columns!r}")
     for name in columns:
+        check_name(columns=name)
         if name not in names:
             raise ValueError(f"column {name!r}: has a spec, but the table has only {list(names)}")
     if not isinstance(columns, Mapping):
@@ -41,6 +43,18 @@ def given_specs(columns: Any, names: Sequence[str]) -> dict[str, Any]:
         if spec != "drop" and type(spec) not in SPECS.values():
             raise TypeError(f"column {name!r}: its spec must be one of {list(SPECS)} or 'drop', got {spec!r}")
     return {name: columns.get(name) for name in names if columns.get(name) != "drop"}
+
+
+def check_name(**names: Any) -> None:
+    """Each name of a column, given by the setting that names it, is text, as the names of a table are.
+
+    Raises: TypeError for another kind; of a number or a tuple it says what to write.
+    """
+    for setting, name in names.items():
+        if not isinstance(name, str):
+            hint = f": a table's names are taken as text, so write {str(name)!r}"
+            hint = hint if isinstance(name, Integral | tuple) else ""
+            raise TypeError(f"{setting} must name a column by text, got {name!r}{hint}")
 
 
 def spec_by_type(name: str, kind: pa.DataType) -> Any:

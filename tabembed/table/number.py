@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from tabembed.schema import ContinuousColumn
 from tabembed.table.canonical import family
 from tabembed.table.scaler import SCALERS, check_scaler
 from tabembed.table.sketch import Sketch
+from tabembed.table.warn import warn_user
 
 _N_QUANTILES = 1001
 _TICKS_PER_SECOND = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -226,9 +226,7 @@ def numbers(array: pa.Array, name: str) -> np.ndarray:
 def _warn_if_rounded(x: np.ndarray, name: str) -> None:
     large = x[np.abs(x) > _FLOAT32_WHOLE]
     if len(large) and np.any(large.astype(np.float32) != large):
-        warnings.warn(
+        warn_user(
             f"column {name!r}: float32 changes its whole numbers beyond 2**24; "
-            "choose a scaler, or make it Categorical() if it is a name",
-            UserWarning,
-            stacklevel=4,
+            "choose a scaler, or make it Categorical() if it is a name"
         )

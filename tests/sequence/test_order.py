@@ -9,7 +9,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 
+from tabembed.functional.position import since
 from tabembed.sequence.order import Entities, join, read_entities, seconds, sorted_order, starts_of
 from tabembed.table.frame import read_frame
 
@@ -122,6 +124,13 @@ def test_the_order_of_nothing():
 
 def test_runs():
     assert starts_of(np.array([4, 4, 7, 1, 1, 1])).tolist() == [0, 2, 3, 6]
+
+
+def test_seconds_are_those_of_positions():
+    rng = np.random.default_rng(0)
+    a, b = np.sort(rng.integers(-(2**63), 2**63 - 1, (2, 999)), axis=0)
+    expected = since(torch.from_numpy(b), torch.from_numpy(a)) / 1e9
+    assert seconds(b, a).tolist() == expected.tolist()
 
 
 def test_seconds_over_the_whole_range_of_nanoseconds():

@@ -145,9 +145,7 @@ def test_years_beyond_int64_nanoseconds_are_refused():
 
 
 def test_an_unknown_unit_is_refused():
-    with pytest.raises(
-        ValueError, match=r"unit must be one of \['ns', 'us', 'ms', 's', 'm', 'h', 'D'\], got 'week'"
-    ):
+    with pytest.raises(ValueError, match="unit must be one of ns, us, ms, s, m, h, D, got 'week'"):
         Clock("week")
 
 
