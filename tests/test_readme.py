@@ -1,4 +1,4 @@
-"""The README's Python runs, from top to bottom, as one program in an empty folder; pages name what is there."""
+"""The README's Python runs, top to bottom, as one program in an empty folder; pages name what is there."""
 
 from __future__ import annotations
 
