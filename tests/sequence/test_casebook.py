@@ -690,6 +690,13 @@ def gap_features(schema, times, i, strict):
     return reference.gap_features(gap, schema.gaps, schema.span)
 
 
+def places_of(times, clock, strict):
+    """Where rows stand: times, or numbers of rows, or of instants where rows of one are kept apart."""
+    if clock == "time":
+        return times
+    return [sorted(set(times)).index(t) for t in times] if strict else list(range(len(times)))
+
+
 def rows_by_loops(module, encoder, frame, position, clock, strict):
     """Vectors of a frame's rows, one entity after the other, by scalar loops alone."""
     schema, out = encoder.schema_, [None] * len(frame)
@@ -708,7 +715,7 @@ def rows_by_loops(module, encoder, frame, position, clock, strict):
             observed = reference.carried([after[p] for p in places], times, i, first, strict)
             gap = gap_features(schema, times, i, strict) if clock == "time" else []
             rows.append(reference.affine([*known[place], *observed, *gap], *linear_of(tokens.linear)))
-        positions = times if clock == "time" else list(range(len(times)))
+        positions = places_of(times, clock, strict)
         if position == "gru":
             for layer in all_of_type(module, "GRULayer"):
                 weights = as_lists(layer.weight_input, layer.weight_state, layer.bias_input, layer.bias_state)
@@ -765,7 +772,7 @@ def test_vectors_are_those_of_the_loops(position, clock, strict):
             pooled = whole(**batch.tensors())
         for i, part in enumerate(pooled):
             one = batch[torch.tensor([i])]
-            places = one.times.tolist() if clock == "time" else list(range(one.n_rows))
+            places = places_of(one.times.tolist(), clock, strict)
             _, median, longest = scale_of(encoder.schema_, clock)
             loop = reference.pooled(expected[one.row].tolist(), places, pooling, math.sqrt(median * longest))
             assert_close(part, torch.tensor(loop, dtype=torch.float64), rtol=0, atol=1e-9)
