@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import torch
 
-from tabembed import SequenceEncoder, check_no_leak
+from tabembed import SequenceEmbedding, SequenceEncoder, check_no_leak
 
 
 def table(n=60, seed=0):
@@ -155,6 +155,13 @@ def test_a_vector_that_comes_or_goes_has_moved():
         check_no_leak(gone, table(), **SETTINGS)
 
 
+def test_rounding_of_float32_is_no_leak():
+    def rounded(frame):
+        return own_row(frame) + 4e-6 * np.tanh(frame["paid"].mean())
+
+    check_no_leak(rounded, table(), **SETTINGS)
+
+
 def test_the_tolerance():
     def nearly(frame):
         return own_row(frame) + 1e-8 * np.tanh(frame["paid"].mean())
@@ -230,6 +237,107 @@ def test_the_encoders_facts_are_causal(ties):
         check_no_leak(all_cells, frame, **SETTINGS)
 
 
+def observed_before(frame):
+    """What was paid in the row before, also where that one stands at the same instant."""
+    return sorted_by_time(frame).groupby("who")["paid"].shift().sort_index()
+
+
+def observed_at_earlier_instants(frame):
+    """What was paid last before the instant."""
+    rows = sorted_by_time(frame)
+    paid = rows.groupby(["who", "when"])["paid"].mean().groupby("who").shift().rename("before")
+    return rows.join(paid, on=["who", "when"])["before"].sort_index()
+
+
+def test_rows_at_one_instant_do_not_see_each_other_where_asked():
+    frame = table(240)
+    assert frame.duplicated(["who", "when"]).any()
+    for transform in (observed_before, observed_at_earlier_instants):
+        check_no_leak(transform, frame, **SETTINGS)
+    check_no_leak(observed_at_earlier_instants, frame, strict=True, **SETTINGS)
+    text = r"after observed cells of its instant changed, which ties='strict' keeps apart \(at 2024-01-"
+    with pytest.raises(AssertionError, match=text):
+        check_no_leak(observed_before, frame, strict=True, **SETTINGS)
+    rare = table().assign(when=pd.date_range("2024-01-01", periods=60))  # one instant of 59 is a tie
+    rare.iloc[33, :2] = rare.iloc[32, :2].to_numpy()
+    with pytest.raises(AssertionError, match=r"keeps apart \(at 2024-02-02"):
+        check_no_leak(observed_before, rare, strict=True, **SETTINGS)
+    with pytest.raises(ValueError, match="strict must come with observed columns, got none"):
+        check_no_leak(own_row, frame, entity="who", time="when", strict=True)
+
+
+@pytest.mark.parametrize("ties", ["stable", "strict"])
+def test_the_encoders_ties(ties):
+    frame = table(240)
+    encoder = SequenceEncoder("who", "when", ["paid", "size"], observed=["paid"], ties=ties).fit(frame)
+    module = SequenceEmbedding(encoder.schema_, d_model=16, num_layers=1, seed=0).eval()
+
+    @torch.no_grad()
+    def encoded(f):
+        batch = encoder.transform(f)
+        return batch.to_input_order(module(**batch.tensors()))
+
+    check_no_leak(encoded, frame, **SETTINGS)
+    if ties == "strict":
+        check_no_leak(encoded, frame, strict=True, **SETTINGS)
+        return
+    with pytest.raises(AssertionError, match="which ties='strict' keeps apart"):
+        check_no_leak(encoded, frame, strict=True, **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(60),
+        pd.RangeIndex(7, 67, name="n"),
+        pd.Index(np.arange(60)[::-1]),
+        pd.Index(np.arange(60) + 196, dtype=np.uint8),
+        pd.Index([f"r{i}" for i in range(60)]),
+        pd.Index([*range(59), 2**63 - 1]),
+        pd.MultiIndex.from_product([[1, 2], range(30)]),
+    ],
+)
+def test_labels_never_repeat(index):
+    seen = []
+
+    def by_label(frame):
+        seen.append(frame.index)
+        assert frame.index.is_unique
+        sizes = dict(zip(frame.index, frame["size"], strict=True))
+        return pd.Series([sizes[label] for label in frame.index], index=frame.index)
+
+    frame = table().set_axis(index)
+    check_no_leak(by_label, frame, **SETTINGS)
+    assert len({len(labels) for labels in seen}) > 2
+    for labels in seen:
+        if isinstance(index, pd.RangeIndex):
+            assert labels.equals(pd.RangeIndex(len(labels)))
+            assert labels.name == index.name
+        elif len(labels) <= 60:
+            assert set(labels) <= set(index)
+        elif index.dtype.kind in "iu" and index.max() < 2**62:
+            assert labels[60:].tolist() == list(range(int(index.max()) + 1, int(index.max()) + 61))
+            assert labels[:60].tolist() == index.tolist()
+    assert frame.index.equals(index)
+
+
+@pytest.mark.parametrize("kind", ["float64", "Float64", "Int64", "bool", "boolean"])
+def test_one_number_a_row(kind):
+    def size(frame):
+        return frame["size"].astype("Int64").mask(frame["size"] > 40).fillna(0).astype(kind)
+
+    def missing(frame):
+        return frame["size"].astype("Int64").mask(frame["size"] > 40)
+
+    def share(frame):
+        return (frame["size"] > frame["size"].median()).astype(kind)
+
+    for causal in (size, missing, lambda f: size(f).to_numpy(float), lambda f: torch.tensor(f["size"].array)):
+        check_no_leak(causal, table(), **SETTINGS)
+    with pytest.raises(AssertionError, match="must not move"):
+        check_no_leak(share, table(), **SETTINGS)
+
+
 def test_nothing_to_change_or_nothing_that_moves():
     one = table().iloc[:1]
     for frame in (one, table().iloc[:0], one.loc[one.index.repeat(3)]):
@@ -243,7 +351,7 @@ def test_nothing_to_change_or_nothing_that_moves():
         check_no_leak(lambda f: np.zeros((len(f), 2)), table(), **SETTINGS)
 
 
-@pytest.mark.parametrize("out", [np.zeros((59, 2)), np.zeros(60), np.zeros((60, 2, 2))])
+@pytest.mark.parametrize("out", [np.zeros((59, 2)), np.zeros(59), 0.0, np.zeros((60, 2, 2))])
 def test_not_one_vector_a_row(out):
     with pytest.raises(ValueError, match=r"transform must give 60 vectors, one a row, got shape \("):
         check_no_leak(lambda f: out, table(), **SETTINGS)
@@ -254,6 +362,8 @@ def test_tables_and_columns_that_are_not_there():
         TypeError, match=r"frame must be a pandas table, got DataFrame: call .to_pandas\(\) first"
     ):
         check_no_leak(own_row, pl.DataFrame({"who": ["a"]}), entity="who", time="when")
+    with pytest.raises(TypeError, match="observed must be a list of names, got 'paid'"):
+        check_no_leak(own_row, table(), **SETTINGS | {"observed": "paid"})
     for settings in ({"entity": "whom"}, {"time": "whom"}, {"observed": ["whom"]}):
         with pytest.raises(ValueError, match="column 'whom': must be in the table, which has"):
             check_no_leak(own_row, table(), **SETTINGS | settings)
