@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from typing import Any
 
 from tabembed.batch import TableBatch
+from tabembed.estimators.warn import warn_user
 from tabembed.sequence.batch import SequenceBatch
 
 
@@ -38,9 +38,8 @@ def warn_of_fit(estimator: Any, rows: str) -> None:
         estimator: whose ``transform`` calls this.
         rows: what it calls them, ``"table"`` or ``"rows"``.
     """
-    warnings.warn(
-        f"{type(estimator).__name__}.transform got the {rows} of the fit: these vectors have seen the target "
-        "and are not out-of-fold. To train a model on them, use fit_transform.",
-        UserWarning,
-        stacklevel=5,  # here, transform, the wrappers of own_modes and of scikit-learn around it
+    seen = "these rows" if getattr(estimator, "target_type_", None) == "next_row" else "the target"
+    warn_user(
+        f"{type(estimator).__name__}.transform got the {rows} of the fit: these vectors have seen {seen} "
+        "and are not out-of-fold. To train a model on them, use fit_transform."
     )

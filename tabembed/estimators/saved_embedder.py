@@ -16,6 +16,7 @@ import tabembed.nn
 from tabembed import artifact
 from tabembed.artifact import ArtifactError
 from tabembed.training.network import MAKERS
+from tabembed.training.objective import Objective
 
 _FITTED = ("target_type_", "n_iter_", "validation_losses_", "n_features_in_", "_fingerprint")
 _NESTED = ("embedding", "sequence")
@@ -25,12 +26,21 @@ _NESTED = ("embedding", "sequence")
 class SavedEmbedder(BaseEstimator):
     """What an embedder needs to be saved, loaded and pickled, and stays small in: its weights are arrays.
 
-    A class that has this says what its encoder and its network are. Its fit sets ``encoder_``, ``network_``,
-    ``_built`` (the keywords of the network), ``classes_`` and what ``_FITTED`` names.
+    A class that has this says what its encoder and its network are. Its fit calls ``_set_fitted`` and sets
+    ``_fingerprint``.
     """
 
     _encoder_class: Any
     _network_class: Any
+    max_iter: int
+
+    def _set_fitted(
+        self, encoder: Any, network: Any, built: dict[str, Any], *, objective: Objective, losses: list[float]
+    ) -> None:
+        """What a fit leaves, but for the mark of its rows."""
+        self.encoder_, self.network_, self._built = encoder, network, built
+        self.target_type_, self.classes_ = objective.target_type, objective.classes
+        self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else int(self.max_iter)
 
     def save(self, path: Any) -> None:
         """Write the fitted embedder as a folder, without pickle.
@@ -113,6 +123,9 @@ def _from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarra
 
 def _rebuild(embedder: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Make the network again from what it was built with and its weights, without drawing any."""
+    n_layers = embedder._built.get("sequence", {}).get("num_layers", 1)
+    if n_layers > len(arrays):  # modules cost memory on any device
+        raise ArtifactError(f"num_layers must be at most the number of arrays, {len(arrays)}, got {n_layers}")
     # On the meta device nothing is allocated: a wrong width is an error before it is memory.
     with torch.device("meta"):
         network = embedder._network_class(embedder.encoder_.schema_, **embedder._built)

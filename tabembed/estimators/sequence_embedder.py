@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,24 +9,26 @@ import numpy as np
 import pandas as pd
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed._checks import check_choice
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.saved_embedder import SavedEmbedder
+from tabembed.estimators.sequence_checks import check_by_time, check_whole
 from tabembed.estimators.sequence_folds import entity_splits
-from tabembed.estimators.sequence_target import sequence_target
+from tabembed.estimators.sequence_target import in_key_order, sequence_target
 from tabembed.estimators.sequence_tasks import EarlierRows, TaskMaker
-from tabembed.estimators.tables import check_names, check_table, column_names
+from tabembed.estimators.tables import check_names, check_table, column_names, gives_pandas
+from tabembed.estimators.warn import said_once, warn_user
 from tabembed.sequence import SequenceBatch, SequenceEncoder
 from tabembed.training.crossfit import passes_kept
 from tabembed.training.modes import own_modes
 from tabembed.training.network import MAKERS
 from tabembed.training.sequence_examples import SequenceSettings
-from tabembed.training.sequence_fit import fit_sequences, fit_time_blocks, in_input_order, time_blocks
-from tabembed.training.sequence_network import SequenceNetwork
-from tabembed.training.sequence_vectors import OUTPUTS, sequence_vectors
+from tabembed.training.sequence_fit import fit_sequences
+from tabembed.training.sequence_network import PER, SequenceNetwork
+from tabembed.training.sequence_vectors import in_input_order, sequence_vectors
+from tabembed.training.time_blocks import fit_time_blocks
 
 
 class SequenceEmbedder(TransformerMixin, SavedEmbedder):
@@ -46,7 +47,8 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
 
     Args:
         encoder: a ``SequenceEncoder``, which says whose rows they are, when they happened, and which columns
-            are known only afterwards.
+            are known only afterwards. Its ``max_events`` must be ``None`` unless vectors and ``y`` are of
+            entities: it counts from the end of the table, so a row's past would tell how many rows follow.
         position: how a row sees where the others stand: ``"rotary"``, ``"alibi"``, ``"decay"``,
             ``"sinusoidal"``, ``"learned"``, ``None``, or ``"gru"`` for a recurrence instead of attention.
         clock: whether places are the ``"time"`` of the rows or their number, ``"index"``.
@@ -64,9 +66,11 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
             of an entity together, such as ``GroupKFold`` (it is given the entities as ``groups``), an
             iterable of splits of rows, or ``"time"``: five blocks of rows in the order of time, each
             encoded, with its past, by a fit (the encoder's too) on the blocks before. The first block has
-            none: its vectors are those of the untrained start, and a warning counts them. Vectors of all
-            other blocks are brought to the coordinates of the full fit by one affine map, as those of every
-            fold are; that map and the number of passes are all that later rows have a part in.
+            none: its vectors come from a network that nothing has taught, and a warning counts them. A block
+            before which there is nothing to learn from belongs to the first. Networks that are trained apart
+            lay out the same vectors differently: those of a fold or block are turned, stretched and shifted
+            until they lie as the full fit's do, as far as its training rows tell. That, and the number of
+            passes, is all that later rows have a part in.
         d_model: width of a vector.
         num_layers: number of layers.
         embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
@@ -75,9 +79,9 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         unknown_dropout: share of ids that counts as unknown in training, so that the unknown
             category has a trained vector too.
         alpha: weight decay.
-        max_iter: largest number of passes over the rows.
+        max_iter: largest number of passes over the rows (epochs).
         batch_size: most rows in a minibatch of whole sequences; ``"auto"`` makes about 128 steps a pass, of
-            256 to 2048 rows.
+            32 to 2048 rows. A longer sequence comes alone.
         max_length: longest sequence in training: longer ones are cut into pieces, or, where ``y`` has one
             value an entity, to their last rows. ``transform`` cuts nothing.
         learning_rate_init: largest learning rate; it rises to this, then falls to zero.
@@ -95,6 +99,8 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         n_iter_: passes that were made.
         validation_losses_: loss on the held-out entities before training and after every pass; the
             pass with the smallest is kept, and the folds of ``fit_transform`` make as many passes.
+        untrained_: after ``fit_transform`` with ``cv="time"`` alone, and never saved: True for the rows, in
+            the order of the table, whose vectors come from a network that nothing has taught.
         n_features_in_: number of columns of the table.
         feature_names_in_: their names.
 
@@ -175,10 +181,12 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
 
         Args:
             X: a table with named columns: pandas, polars, pyarrow, or a dict of columns.
-            y: the target: one value a row (an array, a list, a series), or one an entity (a dict, or a pandas
-                series indexed by the entities). ``None`` learns to predict what comes to light next:
-                the row's observed columns, and the entity's next row and when it comes. Values of rows
-                that the encoder leaves out are not read; of rows that it merges, the last one's is.
+            y: the target: one value a row by position (an array, a list, a series of as many values), or one
+                an entity (a dict, or a pandas series of another length that is indexed by the entities).
+                ``None`` learns to predict what comes to light next: the row's observed columns, and the
+                entity's next row and when it comes. A row's value may be missing (NaN, None): then the row
+                is history of those after it, and no target. Values of rows that the encoder leaves out are
+                not read; of rows that it merges, the last one's is.
         """
         self._fit(X, y, out_of_fold=False)
         return self
@@ -191,7 +199,8 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
             y: the target, as in ``fit``.
 
         Shape:
-            - output: ``(n_rows or n_entities, d_model)`` float32
+            - output: ``(n_rows or n_entities, d_model)`` float32; with ``output="entity"`` in the order of
+              the sorted entities, whatever the order of ``y`` is
         """
         return self._fit(X, y, out_of_fold=True)
 
@@ -208,8 +217,11 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
               for rows that the encoder leaves out
         """
         check_is_fitted(self)
-        check_choice(OUTPUTS, output=self.output)
-        batch = self.encoder_.transform(_check_frame(self, X, reset=False))
+        check_choice(PER, output=self.output)
+        check_whole(self.encoder_, self.output, self.output)
+        X = _check_frame(self, X, reset=False)
+        with said_once():
+            batch = self.encoder_.transform(X)
         if fingerprint(batch) == self._fingerprint:
             warn_of_fit(self, "table")
         vectors = sequence_vectors(self.network_, batch, self.output)
@@ -223,51 +235,63 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         """
         check_is_fitted(self)
         check_names(self, input_features)
-        check_choice(OUTPUTS, output=self.output)
+        check_choice(PER, output=self.output)
         return np.array([f"{self.output}_e{i}" for i in range(self.network_.row_dim)], dtype=object)
 
     @own_modes()
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
-        check_choice(OUTPUTS, output=self.output)
+        check_choice(PER, output=self.output)
         if not isinstance(self.encoder, SequenceEncoder):
             raise TypeError(f"encoder must be a SequenceEncoder, got {type(self.encoder).__name__}")
         settings: Any = SequenceSettings.of(self)
         X = _check_frame(self, X, reset=True)
-        encoder = clone(self.encoder).fit(X)
-        batch = encoder.transform(X)
-        values, per = (None, "row") if y is None else sequence_target(y, batch, getattr(X, "index", None))
+        with said_once():
+            encoder = clone(self.encoder).fit(X)
+            batch = encoder.transform(X)
+        given = None if y is None else sequence_target(y, batch)
+        per = "row" if given is None else given.per
+        check_whole(encoder, per, self.output)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         make_task = TaskMaker(self._architecture(), self.target_type, seed)
-        task, built = make_task(encoder, batch, values, per)
+        task, built = make_task(encoder, batch, given)
         # Before the long work, so that a wrong cv is known at once.
         classes, by_time = task.objective.classes, isinstance(self.cv, str) and self.cv == "time"
         splits: list[Any] = []
         if out_of_fold and by_time:
-            _check_by_time(per, self.output)
-            make_task = replace(make_task, target_type="auto" if y is None else task.objective.target_type)
-            earlier = EarlierRows(self.encoder, X, y, make_task)
-            blocks = time_blocks(earlier.times)
+            check_by_time(per, self.output)
+            if given is not None:  # the earliest rows alone may look like a target of another type
+                make_task = replace(make_task, target_type=task.objective.target_type)
+            rows = EarlierRows(encoder, X, batch=batch, given=given, make_task=make_task)
+            blocks = rows.blocks()
         elif out_of_fold:
-            splits = entity_splits(self.cv, batch, values, per, classes=classes is not None, seed=seed)
+            splits = entity_splits(self.cv, batch, given, classes=classes is not None, seed=seed)
+        if given is not None and not given.labelled.all():
+            warn_user(
+                f"y is missing in {(~given.labelled).sum():,} of {batch.n_rows:,} rows: they are history of "
+                "the rows after them, and no target"
+            )
+        if out_of_fold and self.output == "entity" and not in_key_order(y, batch):
+            warn_user(
+                "fit_transform gives vectors in the order of the sorted entities, and y is in another: what "
+                "takes them side by side needs y in that order, too, as y.sort_index() has it"
+            )
         network, losses, vectors = fit_sequences(task, settings, splits=splits, seed=seed, output=self.output)
-        self.encoder_, self.network_, self._built = encoder, network, built
-        self.target_type_, self.classes_ = task.objective.target_type, classes
-        self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
+        self._set_fitted(encoder, network, built, objective=task.objective, losses=losses)
         self._fingerprint = fingerprint(batch)
+        self.__dict__.pop("untrained_", None)
         if not out_of_fold:
             return None
         if not by_time:
             return self._laid_out(vectors, batch)
-        untrained = int((blocks == 0).sum())
-        warnings.warn(
-            f"cv='time' leaves the first {untrained:,} of {len(blocks):,} rows in time to the untrained "
-            "start: no earlier rows can teach it. A model that is trained on the vectors may leave them out",
-            UserWarning,
-            stacklevel=5,  # here, the wrapper of own_modes, fit_transform, the wrapper of scikit-learn
+        self.untrained_ = blocks == 0
+        warn_user(
+            f"cv='time' has no earlier rows to learn from for the first {self.untrained_.sum():,} of "
+            f"{(blocks >= 0).sum():,} rows in time: their vectors come from an untrained network. A model "
+            "that is trained on the vectors may leave these rows out: untrained_ says which"
         )
         passes = passes_kept(losses, settings)
         return _count_missing(
-            fit_time_blocks(network, batch, blocks, settings, prepare=earlier, n_passes=passes, seed=seed)
+            fit_time_blocks(network, batch, blocks, settings, rows=rows, n_passes=passes, seed=seed)
         )
 
     def _architecture(self) -> dict[str, Any]:
@@ -282,7 +306,7 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         """Vectors in the order of the table, or with the entities beside them where the result is a frame."""
         if self.output == "row":
             return _count_missing(in_input_order(vectors, batch))
-        if _get_output_config("transform", self)["dense"] == "pandas":
+        if gives_pandas(self):
             return pd.DataFrame(vectors, index=pd.Index(batch.entities, name=self.encoder_.entity))
         return vectors
 
@@ -305,23 +329,12 @@ def _check_frame(embedder: SequenceEmbedder, X: Any, *, reset: bool) -> Any:
     return check_table(embedder, X, reset=reset)
 
 
-def _check_by_time(per: str, output: str) -> None:
-    if per == "entity":
-        raise ValueError("cv='time' must have one value of y for every row, got one for every entity")
-    if output == "entity":
-        raise ValueError(
-            "cv='time' must have output='row', got 'entity': an entity's rows are in many blocks"
-        )
-
-
 def _count_missing(vectors: np.ndarray) -> np.ndarray:
     """The same; a warning counts the rows without a vector."""
     missing = int(np.isnan(vectors).all(1).sum())
     if missing:
-        warnings.warn(
+        warn_user(
             f"SequenceEmbedder gives no vector (NaN) to {missing:,} of {len(vectors):,} rows, which its "
-            "encoder leaves out",
-            UserWarning,
-            stacklevel=2,
+            "encoder leaves out"
         )
     return vectors

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from tabembed.estimators.sequence_target import SequenceTarget
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.training.crossfit import Split, make_splits
 
 
 def entity_splits(
-    cv: Any, batch: SequenceBatch, y: np.ndarray | None, per: str, *, classes: bool, seed: int
+    cv: Any, batch: SequenceBatch, target: SequenceTarget | None, *, classes: bool, seed: int
 ) -> list[Split]:
     """Split entities so that every one is tested exactly once.
 
@@ -22,8 +23,7 @@ def entity_splits(
             groups)``; their rows are those of the table that the batch holds, in the table's order, and
             ``groups`` are the entities.
         batch: the sequences.
-        y: the target in the order of the batch; ``None`` without one.
-        per: whether ``"row"`` or ``"entity"`` has a value of it.
+        target: the target; ``None`` without one. Splitters see some other value where a row has none.
         classes: whether they are classes.
         seed: the shuffle of a number follows from it.
 
@@ -33,11 +33,13 @@ def entity_splits(
         exactly once, with all of its rows together.
 
     >>> from tabembed.sequence.batch import example
-    >>> entity_splits(2, example(), None, "row", classes=False, seed=0)
+    >>> entity_splits(2, example(), None, classes=False, seed=0)
     Traceback (most recent call last):
     ValueError: cv must be at most the number of entities, got 2 folds for 1
     """
-    n = len(batch)
+    n, y, per = len(batch), None, "row"
+    if target is not None:
+        y, per = target.values, target.per
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if cv > max(n, 1):
             raise ValueError(f"cv must be at most the number of entities, got {cv} folds for {n}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.tables import check_names, check_table
+from tabembed.estimators.warn import warn_user
 from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
 from tabembed.training.crossfit import fit_with_folds, make_splits
@@ -62,7 +62,7 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
         unknown_dropout: share of ids that counts as unknown in training, so that the unknown
             category has a trained vector too.
         alpha: weight decay.
-        max_iter: largest number of passes over the rows.
+        max_iter: largest number of passes over the rows (epochs).
         batch_size: rows in a minibatch; ``"auto"`` makes about 128 steps a pass, of 16 to 1024 rows.
         learning_rate_init: largest learning rate; it rises to this, then falls to zero.
         validation_fraction: share of the rows that is held out to stop early; 0 never stops early.
@@ -251,17 +251,13 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
             vectors=partial(vectors, output=self.output),
             n_aligned=0 if self.output == "columns" else initial.row_dim,
         )
-        self.encoder_, self.network_, self._built = encoder, network, architecture
-        self.target_type_, self.classes_ = objective.target_type, objective.classes
-        self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else settings.max_iter
+        self._set_fitted(encoder, network, architecture, objective=objective, losses=losses)
         self._fingerprint = fingerprint(batch)
         given = [name for name in MAKERS if getattr(self, name) is not None]
         if given and self.output == "columns" and not (schema.categorical or schema.lists):
-            warnings.warn(
+            warn_user(
                 f"{' and '.join(given)} cannot change output='columns' of a table without categories: it is "
-                "the scaled numbers themselves. What the network makes of them is in output='row'",
-                UserWarning,
-                stacklevel=4,  # here, the wrapper of own_modes, fit
+                "the scaled numbers themselves. What the network makes of them is in output='row'"
             )
         return out_of_fold_vectors
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import validate_data
 
 from tabembed.table.frame import read_frame
@@ -57,6 +58,15 @@ def column_names(X: Any) -> list[str] | None:
     if hasattr(X, "__arrow_c_stream__") or hasattr(X, "columns"):
         return list(read_frame(X).names)
     return None
+
+
+def gives_pandas(estimator: Any) -> bool:
+    """Whether ``set_output``, or scikit-learn's configuration, asks an estimator for frames of pandas.
+
+    scikit-learn labels the rows of such frames by itself, with the index of the input: rows that are no rows
+    of the input need an index of their own, and nothing public says whether one will be wanted.
+    """
+    return bool(_get_output_config("transform", estimator)["dense"] == "pandas")
 
 
 def check_names(estimator: Any, input_features: Any) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tabembed._checks import check_bool_tensor
+from tabembed.schema import MISSING_TIME
 
 _LOW = 2**32
 
@@ -58,6 +59,25 @@ def position(times: Tensor, earliest: Sequence[int], latest: Sequence[int]) -> T
     origin = torch.tensor(tuple(earliest), dtype=torch.int64, device=times.device)
     spans = [float(b - a or 1) for a, b in zip(earliest, latest, strict=True)]
     return since(times.long(), origin) / torch.tensor(spans, dtype=torch.float64, device=times.device)
+
+
+def centred(times: Tensor, earliest: Sequence[int], latest: Sequence[int], missing: float) -> Tensor:
+    """The same from −1 (earliest) to 1 (latest), rounded to float32.
+
+    Args:
+        times: int64 numbers ``(*, n_columns)``, −2⁶³ where missing.
+        earliest: as in ``position``.
+        latest: as in ``position``.
+        missing: stands for a missing time.
+
+    Shape:
+        - output: ``(*, n_columns)`` float32
+
+    >>> centred(torch.tensor([[5, 7], [10, -2**63]]), [0, 7], [10, 7], 9.0).tolist()
+    [[0.0, -1.0], [1.0, 9.0]]
+    """
+    places = 2 * position(times, earliest, latest).float() - 1
+    return places.masked_fill(times == MISSING_TIME, missing)
 
 
 def row_positions(mask: Tensor) -> Tensor:

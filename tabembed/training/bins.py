@@ -95,17 +95,20 @@ def adapt_bins(network: Network, batch: TableBatch, target: Tensor | None, objec
     Args:
         network: the network that is to be trained.
         batch: the rows that it is trained on, and none else.
-        target: their targets; ``None`` leaves the module as it is.
+        target: their targets, NaN where a row has none; ``None`` leaves the module as it is.
         objective: what the target is.
     """
     adapt = getattr(network.numeric, "adapt", None)
     if adapt is None or target is None:
         return
+    labelled = ~target.isnan()
+    target = target[labelled]
 
     def edges(values: Tensor, missing: Tensor, n_bins: int) -> list[Tensor]:
         return tree_edges(values, target, n_bins, classes=objective.classes is not None, missing=missing)
 
-    adapt(*network.numbers(batch), edges)
+    values, missing = network.numbers(batch)
+    adapt(values[labelled], missing[labelled], edges)
 
 
 def _edges(tree: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from tabembed._checks import check_integer, check_probability, check_real
 from tabembed.training.bins import adapt_bins
 from tabembed.training.examples import Examples
 from tabembed.training.network import Network
-from tabembed.training.objective import Objective
+from tabembed.training.objective import Objective, n_targets
 
 WARM_UP = 0.1
 """Share of all steps in which the learning rate rises."""
@@ -101,6 +101,8 @@ def train(
     network.to(settings.device)
     fraction = settings.validation_fraction if n_passes is None else 0.0
     training, validation = _split(len(examples), fraction, order_generator)
+    if not n_targets(examples[validation].target):
+        training, validation = torch.arange(len(examples)), training[:0]
     held_out = examples[validation].unseen_to_unknown(examples[training])
     examples = examples[training].ready(settings)
     adapt_bins(network, examples.rows, examples.row_target, objective)
@@ -132,7 +134,7 @@ def train(
                 break
     if len(held_out):
         network.load_state_dict(best)
-    network.forget_unseen(examples.rows)
+    network.forget_unseen(examples.batch)
     _set_generator(network, None)
     network.eval()
     network.requires_grad_(False)
@@ -156,10 +158,10 @@ def _rate(step: int, n_steps: int) -> float:
 @torch.no_grad()
 def _mean_loss(network: Network, examples: Examples, objective: Objective) -> float:
     network.eval()
-    mean, n_targets = 0.0, len(examples.target)
+    mean, total = 0.0, n_targets(examples.target)
     for part in examples.parts():
         loss = objective.loss(network(**part.batch.tensors()), part.target)
-        mean += float(loss) * (len(part.target) / n_targets)
+        mean += float(loss) * (n_targets(part.target) / total)
     return mean
 
 

@@ -12,11 +12,11 @@ from torch.nn import functional as F
 
 from tabembed._checks import check_integer
 from tabembed.batch import TableBatch
-from tabembed.functional.position import position
+from tabembed.functional.position import centred
 from tabembed.nn import TableEmbedding
 from tabembed.nn.draws import undrawn_linear, uniform_
 from tabembed.nn.dropout import Dropout
-from tabembed.schema import MISSING, MISSING_TIME, UNKNOWN, TableSchema
+from tabembed.schema import MISSING, UNKNOWN, TableSchema
 from tabembed.training.examples import Examples, TableExamples
 
 MAKERS = ("numeric", "time")
@@ -64,8 +64,8 @@ class Network(nn.Module):
         """Parameter groups for an optimiser."""
         raise NotImplementedError
 
-    def forget_unseen(self, training: TableBatch) -> None:
-        """Take back what no row of ``training`` has taught: nothing, where there are no ids."""
+    def forget_unseen(self, training: Any) -> None:
+        """Take back what a batch of ``training`` has not taught: nothing, where there are no ids."""
 
 
 class TableNetwork(Network):
@@ -129,10 +129,9 @@ class TableNetwork(Network):
         vectors = self.embedding.by_column(**tensors) if self._dims() else {}
         numbers = {c.name: tensors["values"][..., i] for i, c in enumerate(self.schema.continuous)}
         if columns := self.schema.datetime:
-            times = tensors["times"]
-            places = position(times, [c.minimum for c in columns], [c.maximum for c in columns]).float()
-            places = places.masked_fill(times == MISSING_TIME, 0.5)
-            numbers |= {c.name: 2 * places[..., i] - 1 for i, c in enumerate(columns)}
+            ends = [c.minimum for c in columns], [c.maximum for c in columns]
+            places = centred(tensors["times"], *ends, 0.0)
+            numbers |= {c.name: places[..., i] for i, c in enumerate(columns)}
         parts = [
             numbers[column.name][..., None] if column.name in numbers else vectors[column.name]
             for column in self.schema.columns
@@ -173,7 +172,7 @@ class TableNetwork(Network):
 
     def forget_unseen(self, training: TableBatch) -> None:
         """Give every id that no row of ``training`` has the vector of the unknown id."""
-        forget_unseen(self.schema, self.embedding.weight, training)
+        forget_unseen(ids_by_column(self.schema, training), self.embedding.weight)
 
     def _dims(self) -> dict[str, int]:
         dims = self.embedding.embedding_dims()
@@ -181,21 +180,24 @@ class TableNetwork(Network):
 
 
 @torch.no_grad()
-def forget_unseen(schema: TableSchema, weight: Callable[[str], Tensor], training: TableBatch) -> None:
-    """Give every id that no row of ``training`` has the vector of the unknown id.
+def forget_unseen(seen: Mapping[str, Tensor], weight: Callable[[str], Tensor]) -> None:
+    """Give every id that a training has not seen the vector of the unknown id.
 
     Args:
-        schema: the columns of ``training``.
+        seen: ids that it has seen, by the name of their column.
         weight: the table of a column, by its name.
-        training: the rows of a training.
     """
-    seen = dict(zip([c.name for c in schema.categorical], training.ids.unbind(1), strict=True))
-    seen |= {name: ragged.ids for name, ragged in training.lists.items()}
     for name, ids in seen.items():
         table = weight(name)
         unseen = torch.bincount(ids, minlength=len(table)) == 0
         unseen[:MISSING] = unseen[UNKNOWN] = False
         table[unseen] = table[UNKNOWN].clone()
+
+
+def ids_by_column(schema: TableSchema, rows: TableBatch) -> dict[str, Tensor]:
+    """All ids of some rows, by the name of their column."""
+    ids = dict(zip([c.name for c in schema.categorical], rows.ids.unbind(1), strict=True))
+    return ids | {name: ragged.ids for name, ragged in rows.lists.items()}
 
 
 def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator) -> nn.Linear:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tabembed.functional.position import position
-from tabembed.schema import MISSING_TIME, UNKNOWN, Column, SequenceSchema, TableSchema
+from tabembed.functional.position import centred
+from tabembed.nn.time_scale import SECOND, scale_of
+from tabembed.schema import UNKNOWN, Column, SequenceSchema
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.training.objective import Objective
 
@@ -31,7 +32,7 @@ class NextRow:
     Args:
         schema: what a fitted encoder knows of sequences.
 
-    >>> from tabembed.schema import CategoricalColumn
+    >>> from tabembed.schema import CategoricalColumn, TableSchema
     >>> rows = TableSchema(4, (CategoricalColumn("city", (0, 0, 1, 2, 1)),))
     >>> from tabembed.sequence.batch import example
     >>> task = NextRow(SequenceSchema(rows, (), False, 1, 3, 20.0, (10.0, 10.0)))
@@ -41,7 +42,7 @@ class NextRow:
 
     def __init__(self, schema: SequenceSchema) -> None:
         self.schema = schema
-        median = schema.gaps[len(schema.gaps) // 2] if schema.gaps else None
+        median = scale_of(schema, "time").typical / SECOND if schema.gaps else None
         self.median_gap = median
         self.n_ids = [min(column.n_ids, MAX_IDS) for column in schema.rows.categorical]
         self.n_numbers = len(schema.rows.continuous) + len(schema.rows.datetime) + (median is not None)
@@ -52,7 +53,8 @@ class NextRow:
         rows, schema = batch.rows, self.schema.rows
         ids = [rows.ids[:, i].where(rows.ids[:, i] < n, UNKNOWN).float() for i, n in enumerate(self.n_ids)]
         values = rows.values.masked_fill(rows.missing, torch.nan).unbind(1)
-        times = _places(rows.times, schema).unbind(1)
+        ends = [(column.minimum, column.maximum) for column in schema.datetime]
+        times = centred(rows.times, [a for a, _ in ends], [b for _, b in ends], torch.nan).unbind(1)
         columns: tuple[Column, ...] = (*schema.categorical, *schema.continuous, *schema.datetime)
         last = torch.ones(batch.n_rows, dtype=torch.bool, device=rows.ids.device)
         last[:-1] = False
@@ -114,12 +116,3 @@ def make_next_row(schema: SequenceSchema, batch: SequenceBatch) -> tuple[Objecti
             f"row has anything to predict; got at most {longest} rows an entity"
         )
     return Objective("next_row", task.n_outputs, task.loss), target
-
-
-def _places(times: Tensor, schema: TableSchema) -> Tensor:
-    """Datetimes as numbers from −1 (earliest of the fit) to 1 (latest), NaN where missing."""
-    columns = schema.datetime
-    if not columns:
-        return times.float()
-    places = position(times, [c.minimum for c in columns], [c.maximum for c in columns]).float()
-    return (2 * places - 1).masked_fill(times == MISSING_TIME, torch.nan)

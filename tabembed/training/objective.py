@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,10 @@ class Objective:
     """A loss with the width of output that it needs.
 
     Args:
-        target_type: ``"continuous"``, ``"binary"`` or ``"multiclass"``.
+        target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"next_row"``, which has no ``y``.
         n_outputs: width of the network's output.
-        loss: mean loss of outputs ``(n_rows, n_outputs)`` and targets ``(n_rows,)``.
+        loss: mean loss of outputs ``(n_rows, n_outputs)`` and targets ``(n_rows,)``; of ``"next_row"``
+            ``(n_rows, n_parts)``. Sequences may have one target each instead.
         classes: the classes in the order of their codes, ``None`` for numbers.
     """
 
@@ -81,6 +82,43 @@ def make_objective(y: np.ndarray, target_type: str = "auto") -> tuple[Objective,
     """
     check_choice(("auto", *OBJECTIVES), target_type=target_type)
     return OBJECTIVES[_guess(y) if target_type == "auto" else target_type](y)
+
+
+def with_gaps(objective: Objective, target: Tensor, labelled: Tensor) -> tuple[Objective, Tensor]:
+    """The same for rows that do not all have a target: NaN stands for none, and adds nothing to the loss.
+
+    Args:
+        objective: the loss of the rows that have one.
+        target: their targets.
+        labelled: True for these rows among all.
+
+    Shape:
+        - target: ``(n_labelled,)``; labelled: ``(n_rows,)``
+        - output: ``(n_rows,)`` float32
+
+    >>> objective, target = make_objective(np.array([0, 1]))
+    >>> with_gaps(objective, target, torch.tensor([True, False, True]))[1].tolist()
+    [0.0, nan, 1.0]
+    """
+    whole = torch.full(labelled.shape, torch.nan)
+    whole[labelled] = target.float()
+
+    def loss(output: Tensor, t: Tensor) -> Tensor:
+        there = ~t.isnan()
+        if not there.any():
+            return 0 * output.sum()
+        return objective.loss(output[there], t[there].to(target.dtype))
+
+    return replace(objective, loss=loss), whole
+
+
+def n_targets(target: Tensor) -> int:
+    """How many units have a target.
+
+    >>> n_targets(torch.tensor([1.0, torch.nan])), n_targets(torch.zeros(3, 2))
+    (1, 3)
+    """
+    return int((~target.isnan()).sum()) if target.ndim == 1 else len(target)
 
 
 def _guess(y: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_choice
@@ -14,11 +15,11 @@ from tabembed.nn.draws import undrawn_linear
 from tabembed.nn.sequence import SequenceEmbedding
 from tabembed.schema import SequenceSchema
 from tabembed.sequence.batch import SequenceBatch
-from tabembed.training.network import Network, forget_unseen
+from tabembed.training.network import Network, forget_unseen, ids_by_column
 from tabembed.training.sequence_examples import SequenceExamples
 
 PER = ("row", "entity")
-"""What may have a target."""
+"""What has a vector, and may have a target."""
 
 
 class SequenceNetwork(Network):
@@ -92,9 +93,25 @@ class SequenceNetwork(Network):
         head = {"params": list(self.head.parameters()), "lr": learning_rate, "weight_decay": weight_decay}
         return [*self.embedding.param_groups(learning_rate, weight_decay), head]
 
-    def forget_unseen(self, training: TableBatch) -> None:
-        """Give every id that no row of ``training`` has the vector of the unknown id."""
-        forget_unseen(self.schema.rows, self._weight, training)
+    def forget_unseen(self, training: SequenceBatch) -> None:
+        """Give every id that ``training`` has not shown the network the vector of the unknown id.
+
+        What a row has observed is shown by the rows after it: that of the last ones is not.
+        """
+        rows, schema = training.rows, self.schema.rows
+        seen, carried = (ids_by_column(schema, part) for part in (rows, rows[self._carried(training)]))
+        seen |= {name: ids for name, ids in carried.items() if name in self.schema.observed}
+        forget_unseen(seen, self._weight)
+
+    def _carried(self, batch: SequenceBatch) -> Tensor:
+        """True for the rows that some row of their sequence comes after."""
+        last = (batch.cu_seqlens[1:].long() - 1)[batch.lengths > 0]
+        if self.schema.strict:  # rows at one instant do not see each other
+            ends = batch.times[last].repeat_interleave(batch.lengths[batch.lengths > 0])
+            return batch.times < ends
+        carried = torch.ones(batch.n_rows, dtype=torch.bool, device=batch.times.device)
+        carried[last] = False
+        return carried
 
     def _weight(self, name: str) -> Tensor:
         half: Any = self.embedding.after if name in self.schema.observed else self.embedding.known

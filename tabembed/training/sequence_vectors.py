@@ -12,9 +12,7 @@ from torch import Tensor
 from tabembed._checks import check_choice
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.training.sequence_examples import BUDGET, numbered
-from tabembed.training.sequence_network import SequenceNetwork
-
-OUTPUTS = ("row", "entity")
+from tabembed.training.sequence_network import PER, SequenceNetwork
 
 
 @torch.no_grad()
@@ -33,7 +31,7 @@ def sequence_vectors(network: SequenceNetwork, batch: SequenceBatch, output: str
 
     Raises: ValueError when ``output`` is neither of the two.
     """
-    check_choice(OUTPUTS, output=output)
+    check_choice(PER, output=output)
     device, twin = network.head.weight.device, copy.deepcopy(network).double()
     encode = twin.rows if output == "row" else twin.entities
     found = torch.zeros(batch.n_rows if output == "row" else len(batch), network.row_dim)
@@ -41,6 +39,11 @@ def sequence_vectors(network: SequenceNetwork, batch: SequenceBatch, output: str
         place = part.row if output == "row" else torch.from_numpy(part.entities)
         found[place] = encode(**_doubled(part.to(device))).float().cpu()
     return found.numpy()
+
+
+def in_input_order(vectors: np.ndarray, batch: SequenceBatch) -> np.ndarray:
+    """Vectors of a batch's rows on the rows of the table that was encoded, NaN where it has none here."""
+    return batch.to_input_order(torch.from_numpy(vectors)).numpy()
 
 
 def _doubled(batch: SequenceBatch) -> dict[str, Any]:

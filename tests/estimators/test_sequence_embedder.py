@@ -312,18 +312,35 @@ def test_rows_that_the_encoder_leaves_out(events, output, cv):
         assert np.isfinite(vectors).all()
 
 
-def test_only_the_last_events_have_vectors(events):
-    X, y = events
+@pytest.mark.parametrize(
+    ("output", "y", "cv"),
+    [("row", "row", 3), ("row", "entity", 3), ("row", None, 3), ("row", "row", "time"),
+     ("entity", "row", 3), ("entity", None, 3)],
+)  # fmt: skip
+def test_max_events_would_tell_rows_how_many_follow(events, output, y, cv):
+    X, row = events
+    target = {"row": row, "entity": {e: i % 2 for i, e in enumerate(X["who"].unique())}, None: None}[y]
     encoder = SequenceEncoder("who", "when", observed=OBSERVED, max_events=3)
-    embedder = make_embedder(encoder=encoder)
-    with pytest.warns(UserWarning, match="no vector"):
+    embedder = make_embedder(encoder=encoder, output=output, cv=cv)
+    text = "encoder.max_events must be None where rows have vectors or targets, got 3: it counts from the end"
+    with warnings.catch_warnings(action="ignore"):
+        for act in (embedder.fit, embedder.fit_transform):
+            with pytest.raises(ValueError, match=text):
+                act(X, target)
+
+
+def test_max_events_is_for_one_vector_and_one_target_an_entity(events):
+    X, _ = events
+    y = {e: i % 2 for i, e in enumerate(sorted(X["who"].unique()))}
+    encoder = SequenceEncoder("who", "when", observed=OBSERVED, max_events=3)
+    embedder = make_embedder(encoder=encoder, output="entity")
+    with pytest.warns(UserWarning, match="early rows") as said:
         vectors = embedder.fit_transform(X, y)
-    rank = (
-        X.set_axis(range(len(X))).sort_values("when", kind="stable").groupby("who").cumcount(ascending=False)
-    )
-    assert np.array_equal(np.isnan(vectors).all(1), (rank.sort_index() >= 3).to_numpy())
-    with pytest.warns(UserWarning, match="got the table of the fit"):
-        embedder.transform(X)
+    assert len(said) == 1
+    assert np.isfinite(vectors).all()
+    assert vectors.shape == (len(y), 16)
+    with pytest.raises(ValueError, match=r"max_length cuts training; max_events is for output='entity'"):
+        embedder.set_params(output="row").transform(X)
 
 
 def test_merged_rows_share_a_vector(events):
@@ -339,7 +356,7 @@ def test_blocks_of_time_are_fitted_on_earlier_blocks(events):
     X, y = make_events(40)
     embedder = make_embedder(cv="time", validation_fraction=0.0)
     with pytest.warns(
-        UserWarning, match=r"leaves the first (\d+) of (\d+) rows in time to the untrained"
+        UserWarning, match=r"for the first (\d+) of (\d+) rows in time: their vectors come from an untrained"
     ) as said:
         before = embedder.fit_transform(X, y)
     first, n = map(int, re.search(r"first (\d+) of (\d+)", str(said[0].message)).groups())
@@ -355,6 +372,7 @@ def test_blocks_of_time_are_fitted_on_earlier_blocks(events):
     changed.iloc[later, X.columns.get_loc("shop")] = "Atlantis"
     with pytest.warns(UserWarning, match="untrained"):
         after = embedder.fit_transform(changed, target)
+    assert np.flatnonzero(embedder.untrained_).tolist() == sorted(order[:first])
     blocks = [
         order[:first],
         order[first : round(0.4 * n) - 2],
@@ -370,6 +388,100 @@ def test_blocks_of_time_and_no_target(events):
     X, _ = events
     with pytest.warns(UserWarning, match="untrained"):
         assert np.isfinite(make_embedder(cv="time").fit_transform(X)).all()
+
+
+def test_rows_without_a_past_to_learn_from_belong_to_the_first_block():
+    """Five rows of every entity, at the same five moments: the first block has one row of each."""
+    draw = np.random.default_rng(0)
+    X = pd.DataFrame({"who": np.tile(np.arange(30), 5), "when": np.repeat(np.arange(5) * 100, 30)})
+    X = X.assign(shop=draw.choice(["Oslo", "Rome"], 150), price=draw.normal(size=150))
+    embedder = make_embedder(encoder=SequenceEncoder("who", "when"), cv="time")
+    with pytest.warns(UserWarning, match="for the first 60 of 150 rows"):
+        vectors = embedder.fit_transform(X)
+    assert np.isfinite(vectors).all()
+    assert embedder.untrained_.tolist() == (X["when"] <= 100).tolist()
+    with pytest.warns(UserWarning, match="for the first 30 of 150 rows"):
+        embedder.fit_transform(X, X["price"] > 0)
+    assert embedder.untrained_.tolist() == (X["when"] == 0).tolist()
+    assert not hasattr(embedder.fit(X), "untrained_")
+
+
+def test_nothing_to_learn_from_earlier_rows_is_said_before_the_work(monkeypatch):
+    X = pd.DataFrame({"who": [*range(40), 0], "when": range(41), "price": np.arange(41) % 7.0})
+    monkeypatch.setattr("tabembed.estimators.sequence_embedder.fit_sequences", None)
+    with pytest.raises(ValueError, match="cv='time' must have something to predict in the earlier blocks"):
+        make_embedder(encoder=SequenceEncoder("who", "when"), cv="time").fit_transform(X)
+
+
+@pytest.mark.parametrize("output", ["row", "entity"])
+def test_rows_without_a_target_are_history(events, output):
+    """Their target does not matter, their cells do; they have vectors, too."""
+    X, y = events
+    codes = pd.factorize(X["who"])[0]
+    first = X.set_axis(range(len(X))).sort_values("when", kind="stable").groupby("who").head(2).index
+    gone = np.isin(np.arange(len(X)), first) & (codes % 2 == 0)
+    labels = np.where(gone, np.nan, y.astype(float))
+    embedder = make_embedder(output=output)
+    with pytest.warns(
+        UserWarning, match=f"y is missing in {gone.sum()} of {len(X)} rows: they are his"
+    ) as said:
+        vectors = embedder.fit_transform(X, labels)
+    assert [warning.filename for warning in said] == [__file__]
+    assert embedder.target_type_ == "binary"
+    assert np.isfinite(vectors).all()
+    as_objects = np.where(gone, None, y.astype(object))
+    with pytest.warns(UserWarning, match="they are history"):
+        assert np.array_equal(make_embedder(output=output).fit_transform(X, as_objects), vectors)
+    with pytest.warns(UserWarning, match="they are history"):
+        other = make_embedder(output=output).fit_transform(X.assign(paid=X["paid"] + 9 * gone), labels)
+    assert not np.allclose(other, vectors)
+
+
+def test_rows_without_a_target_and_blocks_of_time(events):
+    X, y = events
+    order = np.argsort(X["when"].to_numpy(), kind="stable")
+    labels = y.astype(float)
+    labels[order[: len(X) // 3]] = np.nan
+    embedder = make_embedder(cv="time")
+    with pytest.warns(UserWarning, match="they are history"):
+        assert np.isfinite(embedder.fit_transform(X, labels)).all()
+    assert 0.35 < embedder.untrained_.mean() < 0.45
+
+
+def test_the_order_of_a_target_by_entity_is_spoken_of(events):
+    X, _ = events
+    entities = sorted(X["who"].unique())
+    y = pd.Series([i % 2 for i in range(len(entities))], index=entities)
+    embedder = make_embedder(output="entity")
+    with warnings.catch_warnings(action="error"):
+        expected = embedder.fit_transform(X, y)
+        embedder.fit(X, y[::-1])
+    for turned in (y[::-1], y[::-1].to_dict()):
+        with pytest.warns(
+            UserWarning, match=r"in the order of the sorted entities.*y\.sort_index\(\)"
+        ) as said:
+            assert np.array_equal(embedder.fit_transform(X, turned), expected)
+        assert [warning.filename for warning in said] == [__file__]
+
+
+@pytest.mark.parametrize("cv", [2, "time"])
+def test_everything_is_said_once_at_the_callers_line(events, cv):
+    X, y = events
+    X = X.assign(nothing=None)
+    X.iloc[[0, 5], 0] = None
+    columns = TableEncoder({"nothing": Categorical(), "shop": Categorical()})
+    encoder = SequenceEncoder("who", "when", columns, on_missing="drop")
+    embedder = make_embedder(encoder=encoder, cv=cv)
+    with warnings.catch_warnings(record=True, action="always") as said:
+        embedder.fit_transform(X, y)
+    texts = [str(warning.message) for warning in said]
+    assert len(set(texts)) == len(texts) == (3 if cv == 2 else 4)
+    assert {warning.filename for warning in said} == {__file__}
+    with warnings.catch_warnings(record=True, action="always") as said:
+        embedder.transform(X)
+    texts = [str(warning.message) for warning in said]
+    assert len(set(texts)) == len(texts)
+    assert {warning.filename for warning in said} == {__file__}
 
 
 @pytest.mark.parametrize(
@@ -504,6 +616,9 @@ def test_transform_of_the_fitted_table_warns(events, fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted.transform(X[1:])
+    alone = make_embedder().fit(X)
+    with pytest.warns(UserWarning, match="these vectors have seen these rows and are not out-of-fold"):
+        alone.transform(X)
 
 
 def test_arguments_that_are_set_after_the_fit_change_nothing(events):

@@ -9,13 +9,14 @@ import polars as pl
 import pytest
 import torch
 
-from tabembed.estimators.sequence_target import sequence_target
+from tabembed.estimators.sequence_target import in_key_order, sequence_target
+from tabembed.sequence import SequenceEncoder
 from tabembed.sequence.batch import SequenceBatch, example
 
 
 def two_entities() -> SequenceBatch:
     """Entities 7 (input rows 4, 0) and 9 (input rows 1, 3) of a table of 5 rows; row 2 is left out."""
-    one = example((10, 20, 30, 40)[:3])
+    one = example()
     rows = one.rows[[0, 1, 2, 0]]
     flat = {name: getattr(one, name)[[0, 1, 0, 1]] for name in ("times", "elapsed", "gap")}
     return SequenceBatch(
@@ -33,35 +34,93 @@ def two_entities() -> SequenceBatch:
 )
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 def test_one_value_a_row_comes_in_the_order_of_the_batch(kind):
-    values, per = sequence_target(kind([10, 20, 30, 40, 50]), two_entities())
-    assert (values.tolist(), per) == ([50, 10, 20, 40], "row")
+    target = sequence_target(kind([10, 20, 30, 40, 50]), two_entities())
+    assert (target.values.tolist(), target.per) == ([50, 10, 20, 40], "row")
+    assert target.labelled.all()
 
 
 @pytest.mark.parametrize("kind", [dict, pd.Series])
 def test_one_value_an_entity_comes_in_the_order_of_the_entities(kind):
-    values, per = sequence_target(kind({9: "late", 7: "early"}), two_entities())
-    assert (values.tolist(), per) == (["early", "late"], "entity")
+    target = sequence_target(kind({9: "late", 7: "early"}), two_entities())
+    assert (target.values.tolist(), target.per) == (["early", "late"], "entity")
+    assert not in_key_order(kind({9: "late", 7: "early"}), two_entities())
+    assert in_key_order(kind({7: "early", 9: "late"}), two_entities())
+    assert in_key_order([1, 2, 3, 4, 5], two_entities())
 
 
-def test_a_series_with_the_labels_of_the_table_is_by_row_even_where_they_are_the_entities():
-    batch = replace(two_entities()[:1], n_input=2, row=torch.tensor([1, 0]))
-    batch = replace(batch[[0]], entities=np.array([0]))
-    y = pd.Series([1.0, 2.0])
-    assert sequence_target(y, batch, pd.RangeIndex(2))[1] == "row"
+@pytest.mark.parametrize("index", [[9, 7], [0, 1], [7, 9]])
+def test_a_series_of_as_many_values_as_rows_is_by_row_whatever_its_labels(index):
     pairs = replace(two_entities(), n_input=2, row=torch.tensor([0, 0, 1, 1]))
-    by_label = pd.Series([1.0, 2.0], index=[9, 7])
-    assert sequence_target(by_label, pairs, [9, 7])[1] == "row"
-    assert sequence_target(by_label, pairs, [0, 1])[0].tolist() == [2.0, 1.0]
+    target = sequence_target(pd.Series([1.0, 2.0], index=index), pairs)
+    assert (target.values.tolist(), target.per) == ([1.0, 1.0, 2.0, 2.0], "row")
+
+
+DAYS = [pd.Timestamp("2024-03-01"), pd.Timestamp("2024-01-02 03:04:05.000000006")]
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        (DAYS, DAYS),
+        (DAYS, [day.to_datetime64() for day in DAYS]),
+        ([day.date() for day in DAYS], [day.date() for day in DAYS]),
+        ([day.date() for day in DAYS], [pd.Timestamp(day.date()) for day in DAYS]),
+        ([day.tz_localize("Asia/Tokyo") for day in DAYS], [day.tz_localize("Asia/Tokyo") for day in DAYS]),
+        ([day.tz_localize("UTC") for day in DAYS], [day.tz_localize("UTC").tz_convert(3600) for day in DAYS]),
+        ([7, 3], [np.int32(7), np.int32(3)]),
+        ([7.0, 3.0], [7, 3]),
+        ([7, 3], [7.0, 3.0]),
+        ([3.0, 0.5], [np.float64(3.0), np.float64(0.5)]),
+        (["b", "a"], [np.str_("b"), np.str_("a")]),
+        ([True, False], [np.True_, np.False_]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_keys_are_read_as_entities_are(column, keys):
+    table = pd.DataFrame({"who": [*column, column[0]], "when": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
+    batch = SequenceEncoder("who", "when").fit(table).transform(table)
+    for y in (dict(zip(keys, ["first", "second"], strict=True)), pd.Series(["first", "second"], index=keys)):
+        target = sequence_target(y, batch)
+        assert (target.values.tolist(), target.per) == (["second", "first"], "entity")
+        assert not in_key_order(y, batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(list, "list"), (tuple, "tuple"), (np.array, "ndarray"), (set, "set")], ids=str
+)
+def test_several_values_an_entity_are_none(kind, name):
+    for y in ({7: kind([1, 2]), 9: kind([3, 4])}, {7: 1, 9: kind([3])}):
+        entity = 7 if len(set(map(type, y.values()))) == 1 else 9
+        text = f"y must have one value for every entity, got a {name} for entity {entity}"
+        with pytest.raises(TypeError, match=text):
+            sequence_target(y, two_entities())
+
+
+def test_keys_of_several_kinds_and_keys_that_are_one():
+    with pytest.raises(TypeError, match="y must have keys of one kind, those of the entities"):
+        sequence_target({7: 1, "9": 2}, two_entities())
+    moments = {DAYS[0]: 1, DAYS[0].date(): 2, DAYS[1]: 3}
+    with pytest.raises((TypeError, ValueError), match="keys of one kind|once, got"):
+        sequence_target(moments, replace(two_entities(), entities=np.array(DAYS, "datetime64[ns]")))
+
+
+@pytest.mark.parametrize("gap", [np.nan, None, pd.NA, pd.NaT])
+def test_rows_may_lack_a_value(gap):
+    target = sequence_target(np.array([10, gap, 30, 40, gap], object), two_entities())
+    assert target.labelled.tolist() == [False, True, False, True]
+    assert target.values[target.labelled].tolist() == [10, 40]
+    assert target.values.dtype.kind == "i"
+    floats = sequence_target(pd.Series([10, np.nan, 30, 40, np.nan]), two_entities())
+    assert floats.labelled.tolist() == [False, True, False, True]
+    with pytest.raises(ValueError, match="y must have a value for at least one row, got none for 4 rows"):
+        sequence_target([gap, gap, 30, gap, gap], two_entities())
 
 
 @pytest.mark.parametrize("gap", [np.nan, None, pd.NA, "text"])
 def test_values_of_rows_that_are_left_out_are_not_read(gap):
-    assert sequence_target(np.array([10, 20, gap, 40, 50], object), two_entities())[0].tolist() == [
-        50,
-        10,
-        20,
-        40,
-    ]
+    target = sequence_target(np.array([10, 20, gap, 40, 50], object), two_entities())
+    assert target.values.tolist() == [50, 10, 20, 40]
+    assert target.labelled.all()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +134,6 @@ def test_values_of_rows_that_are_left_out_are_not_read(gap):
         ({7: 1, 9: 2, 11: 3, 13: 4}, "for the entities of X alone, got 2 others, such as 11"),
         ({7: 1}, "a value for every entity of X, got none for 1 of 2, such as 9"),
         ({7: 1, 9: None}, "have no missing value, got NaN for entity 9"),
-        ([1, 2, 3, np.nan, 5], "have no missing value, got NaN in row 3"),
         ([1, 2, 3, np.inf, 5], "be finite, got infinity in row 3"),
         ([1, 1, 2, 1, 1], "have at least two distinct values"),
         ({7: 1, 9: 1}, "have at least two distinct values"),
