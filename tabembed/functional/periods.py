@@ -1,4 +1,4 @@
-"""Frequencies laid from the time scale of the data."""
+"""Frequencies on the time scale of the data."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class RelativeDecay(WideModule):
         TypeError for queries and keys of two dtypes, integers of queries or keys with floats of the other,
         and a float as the origin of integers.
 
-    Source: Sun et al. 2022, arXiv:2212.10554, equation 10; here the rates are laid from the data's time.
+    Source: Sun et al. 2022, arXiv:2212.10554, equation 10; here the rates follow from the data's time.
 
     >>> decay = RelativeDecay(2, half_lives=7.0)  # days
     >>> q, k = decay(torch.ones(1, 2), torch.ones(3, 2), positions=torch.tensor([100.0, 107.0, 114.0]))

@@ -1,4 +1,4 @@
-"""Position schemes of sequences by name, laid from the gaps of the data."""
+"""Position schemes of sequences by name, on the time scale of the data."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tabembed.batch import device_of
+from tabembed.batch import Index, device_of, read_index
 from tabembed.nn.sequence_layout import Layout, layout_of
 
 
@@ -44,14 +44,16 @@ class SequenceState:
     def __len__(self) -> int:
         return len(self.count)
 
-    def take(self, index: Tensor | Sequence[int]) -> SequenceState:
+    def take(self, index: Index) -> SequenceState:
         """The state of some sequences, in another order or several times, if you like.
 
         Args:
             index: their numbers, or True where one is taken.
 
         Shape:
-            - index: ``(n_taken,)`` int64 or ``(n_sequences,)`` bool
+            - index: ``(n_taken,)`` integers or ``(n_sequences,)`` bool
+
+        Raises: TypeError for anything else, a single number included.
 
         >>> empty = torch.zeros(2, 0)
         >>> state = SequenceState(empty.long(), empty.bool(), None, torch.tensor([4, 7]), torch.zeros(2), ())
@@ -60,7 +62,7 @@ class SequenceState:
         >>> state.take([0]).count
         tensor([4])
         """
-        places = torch.as_tensor(index, device=self.count.device)
+        places = read_index(index, self, self.count.device)
         return self._map(lambda tensor: tensor[places])
 
     def to(self, *args: Any, **kwargs: Any) -> SequenceState:

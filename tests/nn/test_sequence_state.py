@@ -111,6 +111,23 @@ def test_a_live_row_is_scored_before_its_outcome_is_known(position):
     assert_close(went(net, after, batch, 10, 11)[0], net(**batch)[:, 10:], **CLOSE)
 
 
+@pytest.mark.parametrize("position", ["rotary", "gru"])
+@torch.no_grad()
+def test_some_sequences_by_number_or_flag(position):
+    net, batch = net_of(position), padded(some(), "left")
+    _, state = went(net, None, batch, 0, 8)
+    whole = held_by(state)
+    for index, wanted in (([3], [3]), ([1, 1, 0], [1, 1, 0]), ([], []), ([True, False, False, True], [0, 3])):
+        for given in (index, torch.tensor(index, dtype=None if index else torch.int64)):
+            for one, other in zip(held_by(state.take(given)), whole, strict=True):
+                assert_close(one, other[torch.tensor(wanted, dtype=torch.int64)], **SAME)
+    for bad in (2, [0.5], "all"):
+        with pytest.raises(
+            TypeError, match="SequenceState must be indexed by a slice, a mask or a list of n"
+        ):
+            state.take(bad)
+
+
 def test_of_another_kind_of_batch():
     net, batch = net_of(), padded(some(), "left")
     with pytest.raises(TypeError, match="cu_seqlens"):
