@@ -298,3 +298,16 @@ def test_declared_orders_of_parts():
     same = by_parts(TableEncoder(), [size(["hi"], ["lo", "hi"]), size(["lo", "hi"], ["lo", "hi"])])
     assert same.schema_["s"].ordered == (4, 3)
     assert same.schema_["s"].counts == (0, 0, 0, 2, 1)
+
+
+def test_warnings_name_the_line_that_called():
+    frame = pd.DataFrame({"empty": [None, None], "big": [2**24 + 1, 2**24 + 3]})
+    encoder = TableEncoder(scaler=None)
+    for call, text in (
+        (lambda: encoder.fit(frame), "no value in the fit"),
+        (lambda: encoder.finalize(encoder.partial(frame)), "no value in the fit"),
+        (lambda: encoder.transform(frame), "float32 changes its whole numbers"),
+    ):
+        with pytest.warns(UserWarning, match=text) as said:
+            call()
+        assert [warning.filename for warning in said] == [__file__]

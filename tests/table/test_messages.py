@@ -123,6 +123,21 @@ CASES = {
         TypeError,
         "column 'x': must hold values of one type that Arrow knows, got a mix",
     ),
+    "zones beside none": (
+        lambda: fit([dt.datetime(2024, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1)]),
+        TypeError,
+        "column 'x': must hold values of one type that Arrow knows, got a mix (times with a zone and ",
+    ),
+    "surrogate": (
+        lambda: fit(["a", "b\ud800"]),
+        ValueError,
+        "column 'x': must be text that UTF-8 can hold, got a lone surrogate (",
+    ),
+    "a number as a name": (
+        lambda: TableEncoder(columns=[0]).fit(pd.DataFrame({0: [1.0]})),
+        TypeError,
+        "columns must name a column by text, got 0: a table's names are taken as text, so write '0'",
+    ),
     "mix of booleans": (
         lambda: fit(pd.Series([True, 1.5], dtype=object)),
         TypeError,
