@@ -365,8 +365,10 @@ def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("--vectors", folder / "vectors.parquet", "--position", "gru", "--categorical", "card"),
     )
     assert code == 0, text
-    assert "dropped 5 of 150 rows, which have no 'paid'" in text
-    missing = sum(card is None for card in make_events()["card"].to_pylist()[5:])
+    cards = make_events()["card"].to_pylist()
+    unknown, missing = sum(card is not None for card in cards[:5]), sum(card is None for card in cards)
+    assert f"warning: y is missing in {unknown} of {150 - missing} rows: they are history" in text
+    assert "dropped" not in text
     assert f"warning: {missing} rows are left out: column 'card' is missing in {missing}" in text
     assert text.count("rows are left out") == 1
     return folder
@@ -375,7 +377,7 @@ def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sequences_are_fitted_and_their_rows_keep_their_place(sequences: Path) -> None:
     vectors, cards = pd.read_parquet(sequences / "vectors.parquet"), make_events()["card"].to_pylist()
     assert list(vectors) == [f"row_e{i}" for i in range(64)]
-    absent = [i < 5 or card is None for i, card in enumerate(cards)]
+    absent = [card is None for card in cards]
     assert np.array_equal(vectors.isna().all(axis=1), absent)
     assert np.array_equal(vectors.isna().any(axis=1), absent)
     embedder = tabembed.load(sequences / "model")
@@ -404,7 +406,7 @@ def test_sequences_are_described(sequences: Path, tmp_path: Path) -> None:
     assert "SequenceEmbedder" in text
     assert re.search(r"entity card: 7 of at most \d+ rows; time hour known only after its row: paid", text)
     assert re.search(r"shop . categorical . 2 . 0\.0% . \d+ ", text)
-    assert re.search(r"paid . continuous . - . 0\.0% . \d+ ", text)
+    assert re.search(r"paid . continuous . - . 3\.9% . \d+ ", text)
     tabembed.SequenceEncoder("shop", "hour", ["note"]).fit(make_events()).save(tmp_path / "encoder")
     code, text = call("describe", tmp_path / "encoder")
     assert code == 0, text
@@ -435,6 +437,8 @@ def test_options_of_sequences_need_each_other(sequences: Path, tmp_path: Path) -
         "--time must come with --entity": (*fit, "--target", "paid", "--time", "hour"),
         "--observed must come with --entity": (*fit, "--target", "paid", "--observed", "note"),
         "--position must come with --entity": (*fit, "--target", "paid", "--position", "gru"),
+        "--target must be another column than --entity, got 'card'": (*fit, *EVENTS, "--target", "card"),
+        "--target must be another column than --time, got 'hour'": (*fit, *EVENTS, "--target", "hour"),
         "column 'cart': not in": (*fit, "--entity", "cart", "--time", "hour"),
         "column 'late': not in": (*fit, *EVENTS, "--observed", "late"),
         "output must be one of row, entity, got 'both'": (*fit, *EVENTS, "--output", "both"),
@@ -452,3 +456,24 @@ def test_options_of_sequences_need_each_other(sequences: Path, tmp_path: Path) -
         assert code == 2, (command, output)
         assert text in output, (text, output)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_unit_is_for_numbers(tmp_path: Path) -> None:
+    days = pd.date_range("2024-01-01", periods=40).to_numpy()
+    for when in (days, [f"day {i}" for i in range(40)]):
+        source = write(pa.table({"who": np.arange(40) % 4, "when": when}), tmp_path / "times.parquet")
+        fit = ("fit", source, "-o", tmp_path / "model", "--entity", "who", "--time", "when", "--unit", "D")
+        code, output = call(*fit)
+        assert code == 2
+        assert "--unit must be for a --time of numbers, got 'D': 'when' holds times or text" in output
+    assert not (tmp_path / "model").exists()
+
+
+def test_help_says_where_history_comes_from() -> None:
+    assert "it must hold the past of its rows, too" in plain(call("transform", "--help")[1])
+    assert "rows without a target stay as history" in plain(call("fit", "--help")[1])
+
+
+def plain(text: str) -> str:
+    """Words alone, without the frames that they stand in."""
+    return re.sub(r"[\s│]+", " ", text)

@@ -50,6 +50,13 @@ Clock = StrEnum("Clock", ["time", "index"])
 
 
 TableFile = Annotated[Path, typer.Argument(help="A .csv, .parquet, .arrow or .feather file.")]
+TableWithPast = Annotated[
+    Path,
+    typer.Argument(
+        help="A .csv, .parquet, .arrow or .feather file. For a model of sequences it must hold the past of "
+        "its rows, too: history is what stands in TABLE."
+    ),
+]
 Sequences = {"rich_help_panel": "Rows in time"}
 
 
@@ -91,8 +98,8 @@ def fit(
     """Train an embedder on TABLE and save it.
 
     Rows without a target are left out of the training; in --vectors, which keeps TABLE's rows, they are null.
-    With --entity and --time a row's vector holds the past of its entity, too; rows that lack either are
-    left out.
+    With --entity and --time a row's vector holds the past of its entity, too: rows without a target stay as
+    history of the rows after them; rows that lack entity or time are left out.
     """
     with plain_messages(), one_thread():
         import tabembed
@@ -114,6 +121,7 @@ def fit(
         if vectors is not None:
             check_output(vectors)
         frame = read_frame(table, needs=request.columns, text=request.categorical)
+        request.check_unit(frame)
         X, y = request.rows(frame)
         embedder = request.embedder()
         if vectors is None:
@@ -130,14 +138,11 @@ def fit(
 @app.command()
 def transform(
     model: Annotated[Path, typer.Argument(help="Folder of a fitted embedder.")],
-    table: TableFile,
+    table: TableWithPast,
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the vectors.")],
     output: Annotated[Output | None, typer.Option(help="Vectors other than those chosen at the fit.")] = None,
 ) -> None:
-    """Write the vectors of TABLE's rows, in their order, or of its entities.
-
-    A model of sequences takes the past of a row from TABLE: it must hold it.
-    """
+    """Write the vectors of TABLE's rows, in their order, or of its entities."""
     with plain_messages():
         from tabembed.cli.files import check_apart, check_output
         from tabembed.cli.frames import load_model, read_frame, write_frame

@@ -36,6 +36,9 @@ class SequenceOptions:
             raise ValueError("--entity must come with --time, the column that says when a row happened")
         if self.entity is None and target is None:
             raise ValueError("--target must be given; only sequences (--entity) are learned without one")
+        for name in ("entity", "time"):
+            if target is not None and getattr(self, name) == target:
+                raise ValueError(f"--target must be another column than --{name}, got {target!r} for both")
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Request:
     def rows(self, frame: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.Series | None]:
         """The rows to train on, and their target; how many are left out is said.
 
+        Rows of sequences stay where they have no target: they are history of others.
+
         Raises: ValueError when no row has a target.
         """
         out = [name for name in (self.target,) if name is not None and name not in self.sequence.observed]
@@ -68,9 +73,21 @@ class Request:
         known = frame[self.target].notna()
         if not known.any():
             raise ValueError(f"column {self.target!r}: must have a value in at least one row of {self.table}")
+        if self.sequence.entity is not None:
+            return frame.drop(columns=[*out, *self.drop]), frame[self.target]
         if not known.all():
             typer.echo(f"dropped {(~known).sum():,} of {len(frame):,} rows, which have no {self.target!r}")
         return frame.loc[known].drop(columns=[*out, *self.drop]), frame.loc[known, self.target]
+
+    def check_unit(self, frame: pandas.DataFrame) -> None:
+        """Refuse a unit of a column that holds times, which have one.
+
+        Raises: ValueError naming the column.
+        """
+        time, unit = self.sequence.time, self.sequence.unit
+        if unit is not None and frame[time].dtype.kind not in "iuf":
+            kind = "times or text"
+            raise ValueError(f"--unit must be for a --time of numbers, got {unit!r}: {time!r} holds {kind}")
 
     def embedder(self) -> Any:
         """An embedder as the options describe it."""

@@ -6,7 +6,7 @@ from tabembed.sequence import SequenceEncoder
 
 
 def check_whole(encoder: SequenceEncoder, per: str, output: str) -> None:
-    """Refuse sequences that were cut at their end's distance, where rows count.
+    """Refuse sequences that are cut to their last rows where rows have vectors or targets.
 
     Args:
         encoder: an encoder, which may have ``max_events``.

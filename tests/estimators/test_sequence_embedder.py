@@ -33,6 +33,7 @@ from tabembed import (
     TableEmbedder,
     TableEncoder,
 )
+from tabembed.estimators import saved_embedder
 from tabembed.nn import CyclicEmbedding, PeriodicEmbedding
 from tabembed.sequence import check_no_leak
 
@@ -592,6 +593,15 @@ def test_saved_and_loaded(events, tmp_path, y):
                           embedder.set_params(output="row").fit_transform(X, target))  # fmt: skip
     with pytest.raises(ArtifactError, match="class must be one of"):
         TableEmbedder.load(tmp_path / "model")
+
+
+def test_a_saved_model_of_more_layers_than_it_has_arrays(fitted):
+    config, arrays = saved_embedder._to_artifact(fitted)
+    config["built"]["sequence"]["num_layers"] = 10**9
+    with pytest.raises(
+        ArtifactError, match=f"num_layers must be at most .* {len(fitted.network_.state_dict())}"
+    ):
+        saved_embedder._from_artifact(SequenceEmbedder, config, arrays)
 
 
 def test_objects_are_not_saved(events, tmp_path):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tabembed.training.objective import check_target, make_objective
+from tabembed.training.objective import check_target, make_objective, with_gaps
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,15 @@ def test_the_unit_of_a_target_does_not_matter(unit):
     y = np.random.default_rng(0).normal(size=50)
     plain, scaled = (make_objective(values, "continuous")[1].numpy() for values in (y, y * unit))
     np.testing.assert_allclose(scaled, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "binary", "multiclass"])
+def test_gaps_of_every_kind_of_target(kind):
+    y = {"continuous": [0.5, 2.0, -1.0], "binary": [0, 1, 0], "multiclass": ["a", "b", "c"]}[kind]
+    objective, target = make_objective(np.array(y), kind)
+    there = torch.tensor([True, False, True, False, True])
+    gaps, whole = with_gaps(objective, target, there)
+    assert torch.equal(whole.isnan(), ~there)
+    output = torch.randn(5, objective.n_outputs, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(gaps.loss(output, whole), objective.loss(output[there], target))
+    assert (gaps.target_type, gaps.n_outputs) == (kind, objective.n_outputs)

@@ -11,7 +11,7 @@ from tabembed import PiecewiseLinearEmbedding
 from tabembed.training.bins import adapt_bins, tree_edges
 from tabembed.training.loop import train
 from tabembed.training.next_row import make_next_row
-from tabembed.training.objective import make_objective
+from tabembed.training.objective import make_objective, with_gaps
 from tabembed.training.sequence_examples import SequenceExamples, SequenceSettings
 from tabembed.training.sequence_network import SequenceNetwork
 from tabembed.training.sequence_vectors import sequence_vectors
@@ -184,3 +184,68 @@ def test_the_next_row_is_predicted_better_than_by_its_share(problem):
     marginal = float(entropy + huber) / 2
     assert losses[0] > marginal
     assert min(losses) < 0.6 * marginal
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_no_later_row_has_carried_is_forgotten(strict):
+    """An observed value that stands in last rows alone has taught nothing: its vector is the unknown one."""
+    table = frame((4, 5, 3, 6))
+    table["late"] = np.where(table["entity"].diff(-1).ne(0), "at the end", "before")
+    if strict:  # the last two rows of every entity happen at once, so neither carries anything
+        last_two = table.groupby("entity").cumcount(ascending=False) < 2
+        table["time"] = table["time"].where(~last_two, table.groupby("entity")["time"].transform("max"))
+        table.loc[last_two, "late"] = "at the end"
+    table["kind"] = table["late"]  # the same words in a column that is known
+    schema, batch = encode(table, strict=strict)
+    objective, target = make_objective(np.random.RandomState(0).randn(len(table)))
+    network = SequenceNetwork(schema, 1, sequence=SMALL)
+    train(network, batch, target, objective, SequenceSettings(max_iter=1))
+    end = int(batch.rows.ids[-1, [c.name for c in schema.rows.categorical].index("late")])
+    after, known = network.embedding.after.weight("late"), network.embedding.known.weight("kind")
+    assert torch.equal(after[end], after[2])
+    assert not torch.equal(after[7 - end], after[2])
+    assert not torch.equal(known[end], known[2])
+
+
+@pytest.mark.parametrize("position", ["rotary", "gru"])
+def test_rows_without_a_target_add_nothing_to_the_loss(problem, position):
+    schema, batch, target, objective = problem
+    there = torch.rand(len(target), generator=torch.Generator().manual_seed(0)) < 0.5
+    gaps, whole = with_gaps(objective, target[there], there)
+    output = torch.randn(len(target), 1, requires_grad=True)
+    loss = gaps.loss(output, whole)
+    torch.testing.assert_close(loss, objective.loss(output[there], target[there]))
+    loss.backward()
+    assert output.grad[~there].eq(0).all()
+    none = gaps.loss(output, torch.full_like(whole, torch.nan))
+    assert none == 0
+    network = SequenceNetwork(schema, 1, sequence={**SMALL, "position": position})
+    settings = SequenceSettings(learning_rate_init=0.02, batch_size=64, max_iter=8)
+    losses = train(network, batch, whole, gaps, settings)
+    assert losses[0] == pytest.approx(np.log(2), abs=1e-6)
+    assert min(losses) < 0.6
+
+
+def test_held_out_entities_need_a_target(problem):
+    schema, batch, target, objective = problem
+    first = torch.zeros(len(target), dtype=torch.bool)
+    first[:2] = True
+    gaps, whole = with_gaps(objective, target[first], first)
+    for seed in range(3):
+        network = SequenceNetwork(schema, 1, sequence=SMALL)
+        losses = train(network, batch, whole, gaps, SequenceSettings(max_iter=1), seed=seed)
+        assert losses == [] or np.log(2) in [pytest.approx(loss) for loss in losses]
+
+
+def test_bins_from_trees_follow_the_rows_that_have_a_target(problem):
+    schema, batch, _, _ = problem
+    km = [c.name for c in schema.rows.continuous].index("km")
+    there = torch.arange(batch.n_rows) % 3 > 0
+    objective, target = make_objective(batch.rows.values[there, km].sin().numpy(), "continuous")
+    gaps, whole = with_gaps(objective, target, there)
+    trees = partial(PiecewiseLinearEmbedding.from_columns, n_bins=6, bins="tree")
+    network = SequenceNetwork(schema, 1, sequence={**SMALL, "embedding": {"numeric": trees}})
+    adapt_bins(network, batch.rows, whole, gaps)
+    values, missing = (part[there][:, [km]] for part in (batch.rows.values, batch.rows.missing))
+    (expected,) = tree_edges(values, target, 6, classes=False, missing=missing)
+    torch.testing.assert_close(network.embedding.known.numeric.edges[0].unique(), expected, rtol=0, atol=0)
