@@ -107,7 +107,7 @@ def test_noise_is_not_found_out_of_fold_and_is_within_the_fit():
     X, _ = make_events(60)
     noise = np.random.default_rng(1).random(len(X)) < 0.5
     embedder = make_embedder(
-        max_iter=25, batch_size=50, learning_rate_init=0.02, validation_fraction=0, dropout=0
+        max_iter=60, batch_size=50, learning_rate_init=0.02, validation_fraction=0, dropout=0
     )
     score = partial(cross_val_predict, LogisticRegression(), cv=5, method="decision_function")
     groups = pd.factorize(X["who"])[0]
