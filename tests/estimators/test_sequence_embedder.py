@@ -763,3 +763,16 @@ def test_every_argument_is_documented_and_tags_say_what_is_taken():
         True,
         False,
     )
+
+
+@pytest.mark.parametrize("ties", ["stable", "strict", "merge"])
+def test_blocks_of_time_give_every_row_a_vector(events, ties):
+    X, y = events
+    twice, labels = pd.concat([X, X.assign(price=1.0)]), np.tile(y, 2)
+    encoder = SequenceEncoder("who", "when", observed=OBSERVED, ties=ties)
+    embedder = make_embedder(encoder=encoder, cv="time", max_iter=1)
+    with pytest.warns(UserWarning, match="untrained"):
+        vectors = embedder.fit_transform(twice, labels)
+    assert np.isfinite(vectors).all()
+    if ties == "merge":
+        assert np.array_equal(vectors[: len(X)], vectors[len(X) :])
