@@ -6,8 +6,8 @@ import hashlib
 from typing import Any
 
 from tabembed.batch import TableBatch
-from tabembed.estimators.warn import warn_user
 from tabembed.sequence.batch import SequenceBatch
+from tabembed.table.warn import warn_user
 
 
 def fingerprint(batch: TableBatch | SequenceBatch) -> str:

@@ -19,8 +19,9 @@ from tabembed.estimators.sequence_folds import entity_splits
 from tabembed.estimators.sequence_target import in_key_order, sequence_target
 from tabembed.estimators.sequence_tasks import EarlierRows, TaskMaker
 from tabembed.estimators.tables import check_names, check_table, column_names, gives_pandas
-from tabembed.estimators.warn import said_once, warn_user
+from tabembed.estimators.warn import said_once
 from tabembed.sequence import SequenceBatch, SequenceEncoder
+from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import passes_kept
 from tabembed.training.modes import own_modes
 from tabembed.training.network import MAKERS

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.tables import check_names, check_table
-from tabembed.estimators.warn import warn_user
 from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
+from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.loop import Settings
 from tabembed.training.modes import own_modes

@@ -1,35 +1,16 @@
-"""Warnings of estimators: at the line of the caller, and each said once."""
+"""What is warned of on the way, said once, at the line that called the package."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import sklearn
+from tabembed.table.warn import warn_user
 
-import tabembed
-
-_OWN = tuple(str(Path(module.__file__ or "").parent) for module in (tabembed, sklearn))
-_INNER = (*_OWN, contextmanager.__code__.co_filename)
-"""Beginnings of the files between a user's line and a warning: those of the package, and of what wraps it."""
 _LOCK = threading.Lock()
 """Filters of warnings belong to the whole process: two threads that change them must not overlap."""
-
-
-def warn_user(message: str | Warning) -> None:
-    """Warn at the line that called the package.
-
-    Args:
-        message: a text, which is a ``UserWarning``, or a warning.
-    """
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, None if isinstance(message, Warning) else UserWarning, stacklevel=level)
 
 
 @contextmanager
