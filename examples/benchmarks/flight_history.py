@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from tabembed import SequenceEmbedder, SequenceEncoder
 from tabembed.datasets import fetch_flights, load_flights
 
-COLUMNS = ["carrier", "origin", "dest", "sched_dep_time", "sched_arr_time", "distance"]
+COLUMNS = ["carrier", "origin", "dest", "weekday", "sched_dep_time", "sched_arr_time", "distance"]
 OBSERVED = ["dep_delay", "arr_delay"]
 SCHEMES = [
     *((position, "time") for position in ("rotary", "alibi", "decay", "gru", "sinusoidal", "learned")),
@@ -55,7 +55,9 @@ Run = Callable[..., tuple[float, float]]
 def flights(quick: bool) -> pd.DataFrame:
     table = load_flights() if quick else fetch_flights()
     table = table.dropna(subset=["tailnum", "arr_delay"]).reset_index(drop=True)
-    return table.assign(departure=table["time_hour"] + table["minute"] * MINUTE)
+    departure = table["time_hour"] + table["minute"] * MINUTE
+    local = pd.to_datetime(table[["year", "month", "day"]])
+    return table.assign(departure=departure, weekday=local.dt.day_name())
 
 
 def with_previous(table: pd.DataFrame) -> pd.DataFrame:
@@ -77,7 +79,7 @@ def boosted(
     table: pd.DataFrame, columns: list[str], late: np.ndarray, past: np.ndarray, *, random_state: int
 ) -> tuple[float, float]:
     """AUC of boosted trees; their features take no time of their own."""
-    X = table[columns].astype(dict.fromkeys(("carrier", "origin", "dest"), "category"))
+    X = table[columns].astype(dict.fromkeys(("carrier", "origin", "dest", "weekday"), "category"))
     model = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=random_state)
     model.fit(X[past], late[past])
     return float(roc_auc_score(late[~past], model.predict_proba(X[~past])[:, 1])), 0.0
