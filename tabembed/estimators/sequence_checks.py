@@ -9,15 +9,16 @@ def check_whole(encoder: SequenceEncoder, per: str, output: str) -> None:
     """Refuse sequences that are cut to their last rows where rows have vectors or targets.
 
     Args:
-        encoder: an encoder, which may have ``max_events``.
+        encoder: a fitted encoder, which may have ``max_events``.
         per: ``"row"`` or ``"entity"``: what has a target.
         output: what gets a vector.
 
     Raises: ValueError naming ``encoder.max_events``.
     """
-    if encoder.max_events is not None and "row" in (per, output):
+    cut = encoder._rule.max_events  # that of the fit, whatever was set since
+    if cut is not None and "row" in (per, output):
         raise ValueError(
-            f"encoder.max_events must be None where rows have vectors or targets, got {encoder.max_events}: "
+            f"encoder.max_events must be None where rows have vectors or targets, got {cut}: "
             "it counts from the end of the table, so a row's past would tell how many rows follow. "
             "max_length cuts training; max_events is for output='entity' with one value of y for every entity"
         )

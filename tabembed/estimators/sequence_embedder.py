@@ -15,13 +15,12 @@ from tabembed._checks import check_choice
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.sequence_checks import check_by_time, check_whole
-from tabembed.estimators.sequence_folds import entity_splits
+from tabembed.estimators.sequence_folds import check_labelled, entity_splits
 from tabembed.estimators.sequence_target import in_key_order, sequence_target
 from tabembed.estimators.sequence_tasks import EarlierRows, TaskMaker
 from tabembed.estimators.tables import check_names, check_table, column_names, gives_pandas
-from tabembed.estimators.warn import said_once
 from tabembed.sequence import SequenceBatch, SequenceEncoder
-from tabembed.table.warn import warn_user
+from tabembed.table.warn import said_once, warn_user
 from tabembed.training.crossfit import passes_kept
 from tabembed.training.modes import own_modes
 from tabembed.training.network import MAKERS
@@ -63,15 +62,20 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"auto"``: two distinct
             values are binary; text, booleans and integers of at most 50 distinct values are
             classes; the rest are numbers.
-        cv: folds of ``fit_transform``: a number (shuffled folds of entities), a splitter that keeps the rows
-            of an entity together, such as ``GroupKFold`` (it is given the entities as ``groups``), an
-            iterable of splits of rows, or ``"time"``: five blocks of rows in the order of time, each
-            encoded, with its past, by a fit (the encoder's too) on the blocks before. The first block has
-            none: its vectors come from a network that nothing has taught, and a warning counts them. A block
-            before which there is nothing to learn from belongs to the first. Networks that are trained apart
-            lay out the same vectors differently: those of a fold or block are turned, stretched and shifted
-            until they lie as the full fit's do, as far as its training rows tell. That, and the number of
-            passes, is all that later rows have a part in.
+        cv: how ``fit_transform`` gives rows vectors of networks that were not trained on them:
+
+            - a number: so many shuffled folds of entities.
+            - a splitter that keeps the rows of an entity together, such as ``GroupKFold`` (it is given the
+              entities as ``groups``), or an iterable of splits of rows.
+            - ``"time"``: five blocks of rows in the order of time. Each is encoded, with its past, by a
+              network and an encoder fitted on the blocks before. The first block has none before it: its
+              vectors come from a network that nothing has taught, and a warning counts them. So do those
+              of blocks before which there is nothing to learn from.
+
+            Networks that are trained apart lay out the same vectors differently: those of a fold or block
+            are mapped to where the full fit puts the rows that both were trained on. With ``"time"`` the map,
+            the number of passes, the type of the target and where blocks begin follow from all rows; nothing
+            else of later rows has a part.
         d_model: width of a vector.
         num_layers: number of layers.
         embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
@@ -86,7 +90,8 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
         max_length: longest sequence in training: longer ones are cut into pieces, or, where ``y`` has one
             value an entity, to their last rows. ``transform`` cuts nothing.
         learning_rate_init: largest learning rate; it rises to this, then falls to zero.
-        validation_fraction: share of the entities that is held out to stop early; 0 never stops early.
+        validation_fraction: share of the entities that is held out to stop early; 0 never stops early, nor
+            does a fit whose held-out entities have no ``y``.
         n_iter_no_change: passes without a better loss on the held-out entities before it stops.
         device: ``"auto"`` (a GPU if there is one), or a device of PyTorch.
         random_state: everything random follows from it; global generators are not touched.
@@ -266,6 +271,7 @@ class SequenceEmbedder(TransformerMixin, SavedEmbedder):
             blocks = rows.blocks()
         elif out_of_fold:
             splits = entity_splits(self.cv, batch, given, classes=classes is not None, seed=seed)
+            check_labelled(splits, batch, given)
         if given is not None and not given.labelled.all():
             warn_user(
                 f"y is missing in {(~given.labelled).sum():,} of {batch.n_rows:,} rows: they are history of "

@@ -66,3 +66,24 @@ def entity_splits(
         got = f"{(tested == 0).sum()} entities never and {(tested > 1).sum()} more than once"
         raise ValueError(f"cv must test every entity exactly once, got {got}")
     return [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in counts]
+
+
+def check_labelled(splits: list[Split], batch: SequenceBatch, target: SequenceTarget | None) -> None:
+    """Every fold has something to learn from, where ``y`` may be missing.
+
+    Args:
+        splits: what ``entity_splits`` gives.
+        batch: the sequences.
+        target: their target.
+
+    Raises: ValueError with the number of the first fold whose training entities have no ``y``.
+    """
+    if target is None or target.labelled.all():
+        return
+    n = len(batch)
+    sequence = np.repeat(np.arange(n), batch.lengths.numpy()) if target.per == "row" else np.arange(n)
+    labels = np.bincount(sequence, target.labelled, minlength=n)
+    for fold, (train, _) in enumerate(splits, 1):
+        if not labels[train].any():
+            rule = f"cv must leave every fold a row with y to train on, got none in fold {fold}"
+            raise ValueError(f"{rule} of {len(splits)}")

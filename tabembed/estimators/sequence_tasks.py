@@ -12,10 +12,10 @@ import torch
 from sklearn.base import clone
 
 from tabembed.estimators.sequence_target import SequenceTarget
-from tabembed.estimators.warn import silent
 from tabembed.schema import MISSING_TIME
 from tabembed.sequence import SequenceBatch, SequenceEncoder
 from tabembed.table.frame import read_frame
+from tabembed.table.warn import silent
 from tabembed.training.next_row import NextRow, make_next_row
 from tabembed.training.objective import make_objective, with_gaps
 from tabembed.training.sequence_fit import SequenceTask

@@ -55,12 +55,13 @@ class SequenceEmbedding(nn.Module):
         clock: ``"time"``: positions are real time, their scale is chosen from the shortest and longest gaps
             of the data, and a row is told how long ago the row before was. ``"index"``: row numbers, and no
             time at all; rows that are kept apart at one instant have one number.
-        d_model: width of a vector. Heads are 16 wide: a multiple of 16, or an even number below 32, which
-            is one head. Any number for ``"gru"``.
+        d_model: width of a vector. A multiple of 16 makes heads 16 wide; an even number below 32 is one
+            head. For ``"gru"`` any number will do.
         num_layers: number of blocks or layers.
         pooling: ``None`` gives a vector a row; ``"last"``, ``"mean"`` and ``"decay"`` (older rows count less,
             with a learned half-life) one a sequence, zeros where it has no rows.
-        causal: rows see those before them. ``False``, which observed columns do not allow: all rows.
+        causal: rows see the rows before them alone. With ``False`` they see all rows, which would show them
+            what is observed: not where the schema has observed columns.
         dropout: share of elements dropped while training, of what every block adds.
         embedding: arguments of ``TableEmbedding`` for the columns: ``embed_dims``, ``numeric``, ``time``,
             ``dropout``, ``unknown_dropout``.

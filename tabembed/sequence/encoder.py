@@ -39,16 +39,15 @@ class SequenceEncoder(BaseEstimator):
         columns: columns of a row, as for ``TableEncoder``, or an unfitted ``TableEncoder``. Entity
             and time are left out unless they are named.
         observed: columns that are known only after the row has happened, as a delay or an outcome. A
-            row sees those of the row before it, under ``ties="stable"`` even where that one stands at
-            the same instant.
-        ties: what becomes of rows of one entity at one time. ``"stable"`` keeps their order, and a row
-            sees those before it in the table, their observed cells too: with a clock as coarse as days
-            that is a leak, for what came to light of the one was not known at the other. Use
-            ``"strict"`` there: rows stay apart, but do not see each other. ``"merge"`` makes one row of
-            them, of every column the last cell that is not missing; ``"error"`` refuses them.
-        max_events: most rows of an entity, counted from its last row in the table; a warning says how
-            many are left out. How much past a kept row has then tells how many rows come after it:
-            use it for one vector an entity, not for vectors of rows.
+            row's vector holds the observed cells of the row before it, never its own.
+        ties: what becomes of rows of one entity at one time. ``"stable"`` keeps them in the order of
+            the table, and the later one sees the earlier, observed cells and all. With a clock as
+            coarse as days that is a leak: use ``"strict"``, rows that do not see each other.
+            ``"merge"`` makes one row of them, of every column the last cell that is not missing;
+            ``"error"`` refuses them.
+        max_events: most rows of an entity, counted back from its last row in the table; a warning says
+            how many are left out. Where the cut lies depends on the rows that follow, so vectors of
+            rows would know how many do: use it for one vector an entity.
         on_missing: ``"error"`` refuses rows without entity or time, ``"drop"`` leaves them out and
             warns of their number.
         unit: what a number in ``time`` counts: ``"ns"``, ``"us"``, ``"ms"``, ``"s"``, ``"m"``,
@@ -60,6 +59,7 @@ class SequenceEncoder(BaseEstimator):
         TypeError: for a time that is text, keys that are lists, values of another type than in the fit.
 
     >>> import pandas as pd
+    >>> from tabembed import SequenceEncoder
     >>> table = pd.DataFrame({"who": ["b", "a", "b"], "day": [3, 5, 1], "city": ["Rome", "Oslo", "Oslo"]})
     >>> encoder = SequenceEncoder("who", "day", unit="D").fit(table)
     >>> batch = encoder.transform(table)
@@ -148,9 +148,8 @@ class SequenceEncoder(BaseEstimator):
     def append(self, batch: SequenceBatch, X: Any) -> SequenceBatch:
         """Add rows to a batch: what encoding all rows at once would give, X after the others.
 
-        Rows may belong to any entity and come at any time. Of rows that ``max_events`` has cut away,
-        a batch knows only the time of the first one, to a float64's precision in seconds, and that
-        of the last one.
+        Rows may belong to any entity and come at any time. Of rows that ``max_events`` has cut away, a
+        batch knows two times alone: of the first (as exactly as float64 holds seconds) and the last.
 
         Args:
             batch: what this encoder made, every entity once.

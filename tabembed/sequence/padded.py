@@ -33,7 +33,7 @@ class PaddedSequences:
             missing, and the datetime columns' missing time.
         times: when rows happened, as in the batch; padding repeats the nearest row of the sequence.
         mask: True where there is a row.
-        positions: number of the row in what stands here of its sequence, from 0; 0 on padding.
+        positions: number of the row, counted from 0 at the first row of its line; 0 on padding.
         elapsed: seconds since the first row of the entity; 0 on padding.
         gap: seconds since the row of the entity before, NaN for its first row; 0 on padding.
         row: place in the table that was encoded; −1 on padding.

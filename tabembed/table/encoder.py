@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -245,5 +246,6 @@ def side_by_side(function: Callable[[str], Any], names: list[str], n_rows: int) 
     """Apply a function to every column; Arrow and numpy let go of the interpreter meanwhile."""
     if n_rows < _MANY_ROWS:
         return [function(name) for name in names]
+    contexts = [copy_context() for _ in names]  # what holds warnings holds those of threads, too
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        return list(pool.map(function, names))
+        return list(pool.map(lambda context, name: context.run(function, name), contexts, names))

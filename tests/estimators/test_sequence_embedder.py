@@ -776,3 +776,25 @@ def test_blocks_of_time_give_every_row_a_vector(events, ties):
     assert np.isfinite(vectors).all()
     if ties == "merge":
         assert np.array_equal(vectors[: len(X)], vectors[len(X) :])
+
+
+def test_every_fold_has_something_to_learn_from(events):
+    X, y = events
+    known = X["who"].value_counts().index[0]
+    y = np.where((X["who"] == known).to_numpy(), np.asarray(y, float), np.nan)
+    with pytest.raises(
+        ValueError, match=r"cv must leave every fold a row with y to train on, got none in fold"
+    ):
+        make_embedder(cv=3).fit_transform(X, y)
+
+
+def test_the_fit_says_whether_sequences_are_cut(events):
+    X, _ = events
+    entities = sorted(X["who"].unique())
+    y = pd.Series([i % 2 for i in range(len(entities))], index=entities)
+    encoder = SequenceEncoder("who", "when", observed=OBSERVED, max_events=3)
+    embedder = make_embedder(encoder=encoder, output="entity").fit(X, y)
+    embedder.encoder_.set_params(max_events=None)
+    embedder.set_params(output="row")
+    with pytest.raises(ValueError, match=r"encoder\.max_events must be None .* got 3"):
+        embedder.transform(X)
