@@ -58,6 +58,7 @@ _HOMES = {
     "TableBatch": "tabembed.batch",
     "SequenceBatch": "tabembed.sequence",
     "check_no_leak": "tabembed.sequence",
+    "SequenceSchema": "tabembed.schema",
     "TableSchema": "tabembed.schema",
     "ArtifactError": "tabembed.artifact",
 }
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
     from tabembed.nn import convert_layout as convert_layout
     from tabembed.nn import coverage as coverage
     from tabembed.nn.elapsed import decay as decay
+    from tabembed.schema import SequenceSchema as SequenceSchema
     from tabembed.schema import TableSchema as TableSchema
     from tabembed.sequence import SequenceBatch as SequenceBatch
     from tabembed.sequence import SequenceEncoder as SequenceEncoder
