@@ -42,7 +42,7 @@ def check_no_leak(
 ) -> None:
     """Change what a row must not know, and see that its vector stays.
 
-    At some instants all later rows get other cells, are removed, or get company; the last row of
+    At some instants all later rows get other cells, are removed, or more rows are added; the last row of
     every entity until then gets other observed cells; and all rows of half of the entities get
     other cells, or are removed. Vectors of the rows until then, or of the other entities, must not move.
 
