@@ -15,8 +15,8 @@ from tabembed.schema import SequenceSchema
 N_BINS = 8
 """Bins of the gaps of the fit.
 
-Late flights of 1,200 aircraft by their own history, ALiBi, ROC AUC on August and September, one seed: 0.672 with
-the logarithm of the gap alone, 0.675 with its code over 8 bins (without the edges at 0 and at the span).
+Late flights of 1,200 aircraft by their own history, ALiBi, ROC AUC on August and September, one seed: 0.672
+with the logarithm of the gap alone, 0.675 with its code over 8 bins (without the edges at 0 and at the span).
 """
 
 NARROWEST = 0.02
