@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,6 +15,7 @@ from tabembed.training.bins import adapt_bins
 from tabembed.training.examples import Examples
 from tabembed.training.network import Network
 from tabembed.training.objective import Objective, n_targets
+from tabembed.training.progress import progress
 
 WARM_UP = 0.1
 """Share of all steps in which the learning rate rises."""
@@ -114,8 +114,8 @@ def train(
     losses = [_mean_loss(network, held_out, objective)] if len(held_out) else []
     best = copy.deepcopy(network.state_dict())
     passes = range(settings.max_iter if n_passes is None else n_passes)
-    with _progress(title, len(passes), settings.verbose) as advance:
-        for epoch in passes:
+    with progress(title, len(passes), settings.verbose) as advance:
+        for _ in passes:
             network.train()
             for part in examples.steps(settings, order_generator):
                 loss = objective.loss(network(**part.batch.tensors()), part.target)
@@ -123,7 +123,7 @@ def train(
                 loss.backward()
                 optimizer.step()
                 schedule.step()
-            advance(epoch)
+            advance()
             if not len(held_out):
                 continue
             losses.append(_mean_loss(network, held_out, objective))
@@ -169,23 +169,3 @@ def _set_generator(network: Network, generator: torch.Generator | None) -> None:
     for module in network.modules():
         if hasattr(module, "generator"):
             module.generator = generator  # type: ignore[assignment]
-
-
-class _Bar:
-    def __init__(self, title: str, n_steps: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self.progress = Progress(*columns)
-        self.task = self.progress.add_task(title, total=n_steps)
-
-    def __enter__(self) -> Any:
-        self.progress.start()
-        return lambda epoch: self.progress.advance(self.task)
-
-    def __exit__(self, *error: Any) -> None:
-        self.progress.stop()
-
-
-def _progress(title: str, n_passes: int, verbose: int) -> AbstractContextManager[Any]:
-    return _Bar(title, n_passes) if verbose else nullcontext(lambda epoch: None)
