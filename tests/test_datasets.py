@@ -18,7 +18,7 @@ SAMPLE = ROOT / "tabembed" / "_data" / "flights.parquet"
 
 def installed(source):
     try:
-        return datasets._find(source)
+        return source.find()
     except FileNotFoundError:
         return None
 
@@ -38,7 +38,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def planted(folder, content=b"rows"):
-    source = datasets._Source(
+    source = datasets.PackageFile(
         "planted==1", "planted_package/data/rows.bin", hashlib.sha256(b"rows").hexdigest()
     )
     file = folder / source.path
@@ -79,7 +79,7 @@ def test_files_are_found_in_every_place(elsewhere, monkeypatch, where):
         monkeypatch.setenv("TABEMBED_DATA", str(folder))
     source, file = planted(folder)
     (folder / "planted_package" / "__init__.py").write_text("raise RuntimeError('imported')")
-    assert datasets._find(source) == file
+    assert source.find() == file
     assert "planted_package" not in sys.modules
 
 
@@ -87,7 +87,7 @@ def test_the_named_folder_comes_first(elsewhere, monkeypatch):
     planted(elsewhere / ".data", b"other rows")
     source, file = planted(elsewhere / "named")
     monkeypatch.setenv("TABEMBED_DATA", str(elsewhere / "named"))
-    assert datasets._find(source) == file
+    assert source.find() == file
 
 
 @pytest.mark.parametrize("fetch", [datasets.fetch_flights, datasets.fetch_adult])
@@ -102,7 +102,7 @@ def test_an_absent_table_says_the_command(fetch):
 def test_another_file_is_refused(elsewhere):
     source, file = planted(elsewhere / ".data", b"rowz")
     with pytest.raises(ValueError, match=r"rows\.bin'?: must be the one of planted==1 \(sha256 .*\), got "):
-        datasets._find(source)
+        source.find()
     assert datasets._checked(file, replace(source, sha256=hashlib.sha256(b"rowz").hexdigest())) == file
 
 
