@@ -20,6 +20,8 @@ from tabembed.table import TableEncoder
 from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.loop import Settings
+from tabembed.training.masked_columns import make_masked_columns
+from tabembed.training.masked_examples import MaskedNetwork
 from tabembed.training.modes import own_modes
 from tabembed.training.network import MAKERS, TableNetwork
 from tabembed.training.objective import check_target, make_objective
@@ -173,7 +175,8 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
         """
         check_is_fitted(self)
         batch = self.encoder_.transform(check_table(self, X, reset=False))
-        if len(batch) == self.encoder_.schema_.n_rows and fingerprint(batch) == self._fingerprint:
+        seen = len(batch) == self.encoder_.schema_.n_rows and self.target_type_ != "masked_columns"
+        if seen and fingerprint(batch) == self._fingerprint:
             warn_of_fit(self, "table")
         return vectors(self.network_, batch, self.output)
 
@@ -226,20 +229,22 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:
         check_output(self.output)
         settings = Settings.of(self)
-        if y is None:
-            check_target(y, 0)
         X = check_table(self, X, reset=True)
         encoder = clone(TableEncoder() if self.encoder is None else self.encoder).fit(X)
         batch = encoder.transform(X)
-        y = check_target(y, len(batch))
-        objective, target = make_objective(y, self.target_type)
+        alone = y is None
+        if alone:
+            objective, target = make_masked_columns(encoder.schema_, batch)
+        else:
+            y = check_target(y, len(batch))
+            objective, target = make_objective(y, self.target_type)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Before the long work, so that a wrong cv is known at once.
         classes = objective.classes is not None
-        splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold else []
+        splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold and not alone else []
         architecture = self._architecture(objective.n_outputs)
         schema = encoder.schema_
-        initial = TableNetwork(schema, **architecture, seed=seed)
+        initial = (MaskedNetwork if alone else TableNetwork)(schema, **architecture, seed=seed)
         network, losses, out_of_fold_vectors = fit_with_folds(
             initial,
             batch,
@@ -259,7 +264,8 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
                 f"{' and '.join(given)} cannot change output='columns' of a table without categories: it is "
                 "the scaled numbers themselves. What the network makes of them is in output='row'"
             )
-        return out_of_fold_vectors
+        # No target that vectors could have seen: those of the fit are as good as any.
+        return vectors(network, batch, self.output) if out_of_fold and alone else out_of_fold_vectors
 
     def _architecture(self, n_outputs: int) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}
@@ -271,6 +277,5 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = []
         return tags
