@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabembed._checks import check_choice
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
+from tabembed.estimators.learned_tables import LearnedTables
 from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.sequence_checks import check_by_time, check_whole
 from tabembed.estimators.sequence_folds import check_labelled, entity_splits
@@ -31,7 +32,7 @@ from tabembed.training.sequence_vectors import in_input_order, sequence_vectors
 from tabembed.training.time_blocks import fit_time_blocks
 
 
-class SequenceEmbedder(TransformerMixin, SavedEmbedder):
+class SequenceEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
     """Learn a vector for every row of a table of events, made of that row and of its entity's past.
 
     A row's vector is made of its own columns, except for those that are ``observed`` only after it, and of

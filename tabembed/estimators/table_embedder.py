@@ -7,15 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
+from tabembed.estimators.learned_tables import LearnedTables
 from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.tables import check_names, check_table
-from tabembed.schema import FIRST_KNOWN
 from tabembed.table import TableEncoder
 from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import fit_with_folds, make_splits
@@ -28,7 +27,7 @@ from tabembed.training.objective import check_target, make_objective
 from tabembed.training.vectors import check_output, vectors
 
 
-class TableEmbedder(TransformerMixin, SavedEmbedder):
+class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
     """Learn a vector for every category and every row of a table by predicting a target.
 
     ``fit_transform`` gives every training row vectors from a network that was not trained on it
@@ -195,35 +194,6 @@ class TableEmbedder(TransformerMixin, SavedEmbedder):
         while set(columns) & set(rows):
             rows = [name + "_" for name in rows]
         return np.array({"columns": columns, "row": rows, "both": columns + rows}[self.output], dtype=object)
-
-    def embedding_table(self, column: str) -> pd.DataFrame:
-        """The learned vectors of a column as a frame, one id a row.
-
-        Args:
-            column: name of a categorical column or a column of lists.
-
-        Returns: frame with ``category``, ``count`` (in the rows of the fit), ``kind`` (``known``,
-            ``unknown``, ``missing``, ``padding``), ``e0``, ``e1``, …
-
-        Raises: ValueError when there is no such column.
-        """
-        check_is_fitted(self)
-        schema = self.encoder_.schema_
-        described = {c.name: c for c in (*schema.categorical, *schema.lists)}
-        if column not in described:
-            raise ValueError(f"column {column!r}: has no embedding table, only {list(described)} have one")
-        weight = self.network_.embedding.weight(column).detach().cpu().numpy()
-        kinds = ["padding", "missing", "unknown"]
-        known = list(self.encoder_.categories_[column])
-        table = pd.DataFrame(
-            {
-                "category": pd.Series([None] * FIRST_KNOWN + known, dtype=object),
-                "count": np.array(described[column].counts, dtype=np.int64),
-                "kind": kinds + ["known"] * len(known),
-            }
-        )
-        names = [f"e{i}" for i in range(weight.shape[1])]
-        return pd.concat([table, pd.DataFrame(weight, columns=names)], axis=1)
 
     @own_modes()
     def _fit(self, X: Any, y: Any, *, out_of_fold: bool) -> Any:

@@ -162,6 +162,12 @@ class SequenceEmbedding(nn.Module):
         """The embedding of the observed columns."""
         return self.tokens.after
 
+    def weight(self, name: str) -> Tensor:
+        """Table ``(n_ids, width)`` of a categorical or list column."""
+        column = self.schema.rows[name]
+        half: Any = self.after if column.name in self.schema.observed else self.known
+        return half.weight(name)
+
     @property
     def output_dim(self) -> int:
         """Width of a vector."""

@@ -173,7 +173,7 @@ class TableEncoder(BaseEstimator):
     def categories_(self) -> dict[str, np.ndarray]:
         """Known values of every categorical column; position i has the id 3 + i."""
         return {
-            name: column.vocabulary.values.to_numpy(zero_copy_only=False).astype(object)
+            name: column.vocabulary.as_objects()
             for name, column in self.columns_.items()
             if hasattr(column, "vocabulary")
         }

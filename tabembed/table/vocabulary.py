@@ -103,6 +103,12 @@ class Vocabulary:
             )
         return self.values.take(pa.array(ids - FIRST_KNOWN, mask=ids < FIRST_KNOWN))
 
+    def as_objects(self) -> np.ndarray:
+        """The known values as Python objects, times as times."""
+        if pa.types.is_temporal(self.values.type):
+            return self.values.to_pandas().astype(object).to_numpy()
+        return self.values.to_numpy(zero_copy_only=False).astype(object)
+
     def _check_family(self, array: pa.Array) -> None:
         if array.null_count == len(array) or pa.types.is_null(self.values.type):
             return

@@ -101,7 +101,7 @@ class SequenceNetwork(Network):
         rows, schema = training.rows, self.schema.rows
         seen, carried = (ids_by_column(schema, part) for part in (rows, rows[self._carried(training)]))
         seen |= {name: ids for name, ids in carried.items() if name in self.schema.observed}
-        forget_unseen(seen, self._weight)
+        forget_unseen(seen, self.embedding.weight)
 
     def _carried(self, batch: SequenceBatch) -> Tensor:
         """True for the rows that some row of their sequence comes after."""
@@ -112,7 +112,3 @@ class SequenceNetwork(Network):
         carried = torch.ones(batch.n_rows, dtype=torch.bool, device=batch.times.device)
         carried[last] = False
         return carried
-
-    def _weight(self, name: str) -> Tensor:
-        half: Any = self.embedding.after if name in self.schema.observed else self.embedding.known
-        return half.weight(name)

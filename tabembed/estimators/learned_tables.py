@@ -1,0 +1,87 @@
+"""What people do with the tables of vectors inside a fitted embedder: read, ask, replace, grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from tabembed._checks import check_choice
+from tabembed.estimators.nearest import nearest_rows
+from tabembed.schema import FIRST_KNOWN, UNKNOWN
+from tabembed.table.lookup import column_with_ids, ids_of
+
+
+class LearnedTables:
+    """Methods of an embedder whose network has a table of vectors for every column of categories."""
+
+    encoder_: Any
+    network_: Any
+
+    def embedding_table(self, column: str) -> pd.DataFrame:
+        """The learned vectors of a column as a frame, one id a row.
+
+        Args:
+            column: name of a categorical column or a column of lists.
+
+        Returns: frame with ``category``, ``count`` (in the rows of the fit), ``kind`` (``known``,
+            ``unknown``, ``missing``, ``padding``), ``e0``, ``e1``, …
+
+        Raises: ValueError when there is no such column.
+        """
+        check_is_fitted(self)
+        fitted = column_with_ids(self._table_encoder, column)
+        weight = self.network_.embedding.weight(column).detach().cpu().numpy()
+        known = list(fitted.vocabulary.as_objects())
+        table = pd.DataFrame(
+            {
+                "category": pd.Series([None] * FIRST_KNOWN + known, dtype=object),
+                "count": np.array(fitted.column.counts, dtype=np.int64),
+                "kind": ["padding", "missing", "unknown"] + ["known"] * len(known),
+            }
+        )
+        names = [f"e{i}" for i in range(weight.shape[1])]
+        return pd.concat([table, pd.DataFrame(weight, columns=names)], axis=1)
+
+    def nearest(
+        self, column: str, value: Any, k: int = 10, *, metric: str = "cosine", on_unknown: str = "error"
+    ) -> pd.DataFrame:
+        """The categories whose vectors lie closest to the vector of one.
+
+        Args:
+            column: name of a categorical column or a column of lists.
+            value: a category; ``None`` or NaN asks for the row of missing values.
+            k: most categories to give.
+            metric: ``"cosine"``: the angle between vectors alone; ``"euclidean"``: how far apart they are.
+            on_unknown: what becomes of a value that is not known from the fit: ``"error"``, or ``"row"``,
+                which asks for the row that all such values share.
+
+        Returns: frame with ``category``, ``similarity`` (cosine, from 1 down) or ``distance`` (euclidean,
+            from 0 up), ``count`` and ``kind``, the closest first. The value itself and padding are left out.
+
+        Raises: ValueError when there is no such column, or the value is not known. TypeError for a value of
+            another type than in the fit.
+
+        >>> from tabembed import TableEmbedder
+        >>> X = pd.DataFrame({"city": ["Rome", "Oslo", "Bergen"] * 20})
+        >>> embedder = TableEmbedder(random_state=0).fit(X, X["city"] != "Rome")
+        >>> embedder.nearest("city", "Oslo", k=1)[["category", "count", "kind"]]
+          category  count   kind
+        0   Bergen     20  known
+        """
+        check_choice(("error", "row"), on_unknown=on_unknown)
+        table = self.embedding_table(column)
+        row = int(ids_of(self._table_encoder, column, [value])[0])
+        if row == UNKNOWN and on_unknown == "error":
+            raise ValueError(
+                f"column {column!r}: value must be known from the fit, got {value!r}; "
+                "on_unknown='row' asks for the row that unknown values share"
+            )
+        return nearest_rows(table, row, k=k, metric=metric)
+
+    @property
+    def _table_encoder(self) -> Any:
+        """The encoder of the columns, of a table or of the rows of sequences; ``None`` without columns."""
+        return getattr(self.encoder_, "table_encoder_", self.encoder_)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabembed import (
+    Categorical,
+    CategoricalList,
+    SequenceEmbedder,
+    SequenceEncoder,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
+
+
+@pytest.fixture(scope="module")
+def events():
+    """Rows in time with a known, an observed and a list column."""
+    draw = np.random.default_rng(0)
+    X = pd.DataFrame({"who": draw.integers(0, 9, 60), "when": np.arange(60)})
+    X["shop"] = draw.choice(["Oslo", "Rome", None], 60)
+    X["outcome"] = draw.choice(["good", "bad", "ugly"], 60)
+    X["tags"] = draw.choice(["a|b", "b|c", "c"], 60)
+    return X
+
+
+@pytest.fixture(scope="module")
+def of_sequences(events):
+    columns = {"shop": Categorical(), "outcome": Categorical(), "tags": CategoricalList("|")}
+    encoder = SequenceEncoder("who", "when", columns, observed=["outcome"])
+    settings = {
+        "d_model": 16,
+        "num_layers": 1,
+        "max_iter": 1,
+        "embed_dims": {"shop": 2, "outcome": 3, "tags": 4},
+    }
+    return SequenceEmbedder(encoder, **settings, random_state=0).fit(events, events["tags"] == "c")
+
+
+def test_the_table_of_a_column_of_sequences(events, of_sequences):
+    for name, width in {"shop": 2, "outcome": 3, "tags": 4}.items():
+        table = of_sequences.embedding_table(name)
+        assert table.shape[1] == 3 + width
+        known = table[table["kind"] == "known"]
+        cells = events[name].str.split("|").explode()
+        assert dict(zip(known["category"], known["count"], strict=True)) == cells.value_counts().to_dict()
+    half = of_sequences.network_.embedding.after.weight("outcome")
+    np.testing.assert_array_equal(of_sequences.embedding_table("outcome").iloc[:, 3:], half.numpy())
+    with pytest.raises(ValueError, match="column 'who': has no embedding table, only"):
+        of_sequences.embedding_table("who")
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_nearest_of_a_category(fitted, metric):
+    found = fitted.nearest("city", "Oslo", metric=metric)
+    assert sorted(found["category"].dropna()) == ["Lima", "Rome"]
+    assert sorted(found["kind"]) == ["known", "known", "missing", "unknown"]
+    table = fitted.embedding_table("city")
+    a, b = (table.loc[table["category"] == name, ["e0", "e1"]].to_numpy()[0] for name in ("Oslo", "Rome"))
+    expected = (
+        np.linalg.norm(a - b) if metric == "euclidean" else a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    )
+    assert found.loc[found["category"] == "Rome"].iloc[0, 1] == pytest.approx(expected, abs=1e-6)
+    pd.testing.assert_frame_equal(fitted.nearest("city", "Oslo", 2, metric=metric), found[:2])
+
+
+def test_nearest_of_missing_and_unknown(fitted, of_sequences):
+    for value in (None, np.nan, pd.NA):
+        assert "missing" not in set(fitted.nearest("city", value)["kind"])
+    found = fitted.nearest("city", "Atlantis", on_unknown="row")
+    assert sorted(found["kind"]) == ["known", "known", "known", "missing"]
+    assert len(of_sequences.nearest("tags", "a", k=3)) == 3
+    assert set(of_sequences.nearest("outcome", "bad")["category"].dropna()) == {"good", "ugly"}
+
+
+def test_nearest_of_what_is_not_there(fitted):
+    with pytest.raises(
+        ValueError, match="column 'city': value must be known from the fit, got 'Atlantis'; on_"
+    ):
+        fitted.nearest("city", "Atlantis")
+    with pytest.raises(ValueError, match="column 'km': has no embedding table, only"):
+        fitted.nearest("km", 3.0)
+    with pytest.raises(TypeError, match="column 'city': must hold text as in the fit, got numbers"):
+        fitted.nearest("city", 3)
+    with pytest.raises(ValueError, match="on_unknown must be one of error, row, got 'skip'"):
+        fitted.nearest("city", "Oslo", on_unknown="skip")
