@@ -27,6 +27,7 @@ _HOMES = {
     "PiecewiseLinearEmbedding": "tabembed.nn",
     "quantile_edges": "tabembed.functional.piecewise",
     "tree_edges": "tabembed.training.bins",
+    "load_pretrained": "tabembed.training.pretrained",
     "GaussianFourierProjection": "tabembed.nn",
     "LearnedFourierFeatures": "tabembed.nn",
     "CyclicEmbedding": "tabembed.nn",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from tabembed.table import Datetime as Datetime
     from tabembed.table import TableEncoder as TableEncoder
     from tabembed.training.bins import tree_edges as tree_edges
+    from tabembed.training.pretrained import load_pretrained as load_pretrained
 
 
 def __getattr__(name: str) -> Any:

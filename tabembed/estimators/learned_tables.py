@@ -12,6 +12,7 @@ from tabembed._checks import check_choice
 from tabembed.estimators.nearest import nearest_rows
 from tabembed.schema import FIRST_KNOWN, UNKNOWN
 from tabembed.table.lookup import column_with_ids, ids_of
+from tabembed.training.pretrained import PretrainedReport, load_pretrained
 
 
 class LearnedTables:
@@ -80,6 +81,27 @@ class LearnedTables:
                 "on_unknown='row' asks for the row that unknown values share"
             )
         return nearest_rows(table, row, k=k, metric=metric)
+
+    def load_pretrained(self, frame: Any, column: str, *, rest: str = "unknown") -> PretrainedReport:
+        """Put given vectors into the table of a column, in place, to serve them.
+
+        The hidden layers stay as they are, and were trained on other vectors: what changes rightly is
+        ``output="columns"`` alone. To train from given vectors, put them into a ``TableEmbedding`` by the
+        function ``tabembed.load_pretrained``.
+
+        Args:
+            frame: a frame with a ``category`` column, as ``embedding_table`` gives it, a pandas frame that is
+                indexed by the categories, or a dict from category to vector.
+            column: name of a categorical column or a column of lists.
+            rest: what becomes of rows that no vector is given for. ``"unknown"``: the unknown row gets the
+                mean of the given vectors, the others that of the unknown row. ``"keep"``: they stay.
+
+        Returns: a ``PretrainedReport`` of how much of the column they cover; print it.
+
+        Raises: ValueError and TypeError as ``tabembed.load_pretrained``.
+        """
+        check_is_fitted(self)
+        return load_pretrained(self.network_.embedding, self.encoder_, frame, column, rest=rest)
 
     @property
     def _table_encoder(self) -> Any:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from tabembed import (
     CategoricalList,
     SequenceEmbedder,
     SequenceEncoder,
+    TableEmbedder,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
@@ -85,3 +88,25 @@ def test_nearest_of_what_is_not_there(fitted):
         fitted.nearest("city", 3)
     with pytest.raises(ValueError, match="on_unknown must be one of error, row, got 'skip'"):
         fitted.nearest("city", "Oslo", on_unknown="skip")
+
+
+@pytest.mark.parametrize("rest", ["keep", "unknown"])
+def test_a_table_goes_back_where_it_came_from(table, fitted, rest):
+    embedder = copy.deepcopy(fitted)
+    report = embedder.load_pretrained(fitted.embedding_table("city"), "city", rest=rest)
+    assert (report.n_found, report.n_known, report.row_share, report.n_unused) == (3, 3, 1.0, 0)
+    pd.testing.assert_frame_equal(embedder.embedding_table("city"), fitted.embedding_table("city"))
+    assert np.array_equal(embedder.transform(table[0]), fitted.transform(table[0]))
+
+
+def test_given_vectors_are_served_saved_and_loaded(table, fitted, of_sequences, tmp_path):
+    embedder = copy.deepcopy(fitted)
+    embedder.load_pretrained({"Oslo": [1.0, 2.0], "Lima": [3.0, 4.0]}, "city")
+    served = embedder.transform(table[0])[:, :2]
+    expected = {"Oslo": [1.0, 2.0], "Lima": [3.0, 4.0]}
+    assert served.tolist() == [expected.get(city, [2.0, 3.0]) for city in table[0]["city"]]
+    embedder.save(tmp_path / "model")
+    assert np.array_equal(TableEmbedder.load(tmp_path / "model").transform(table[0])[:, :2], served)
+    other = copy.deepcopy(of_sequences)
+    assert other.load_pretrained({"bad": [1, 2, 3]}, "outcome").n_found == 1
+    assert other.embedding_table("outcome").query("category == 'bad'")["e2"].tolist() == [3]
