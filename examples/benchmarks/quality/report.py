@@ -1,0 +1,5 @@
+"""report"""
+
+
+def report(folder):
+    pass
