@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from tabembed._checks import check_choice
 from tabembed.estimators.nearest import nearest_rows
 from tabembed.schema import FIRST_KNOWN, UNKNOWN
 from tabembed.table.lookup import column_with_ids, ids_of
+from tabembed.training.modes import own_modes
 from tabembed.training.pretrained import PretrainedReport, load_pretrained
 
 
@@ -20,6 +23,7 @@ class LearnedTables:
 
     encoder_: Any
     network_: Any
+    _built: dict[str, Any]
 
     def embedding_table(self, column: str) -> pd.DataFrame:
         """The learned vectors of a column as a frame, one id a row.
@@ -103,7 +107,43 @@ class LearnedTables:
         check_is_fitted(self)
         return load_pretrained(self.network_.embedding, self.encoder_, frame, column, rest=rest)
 
+    @own_modes()
+    def grow(self, categories: Mapping[str, Any]) -> Self:
+        """A fitted embedder that knows more categories; this one stays as it is.
+
+        They start with the vector of the unknown row, which is what their rows had so far: no vector of any
+        row changes by growing. ``load_pretrained`` with ``rest="keep"`` gives them vectors of their own.
+
+        Args:
+            categories: values by the name of their column: lists, or whole columns of a new table. Missing
+                ones and those that are known already are passed over.
+
+        Raises: ValueError when a column has no categories. TypeError for values of another type than in the
+            fit.
+        """
+        check_is_fitted(self)
+        embedder = copy.deepcopy(self)
+        embedder.encoder_ = self.encoder_.grow(categories)
+        embedder.network_.embedding.grow(embedder.encoder_.schema_)
+        embedder.network_.schema = embedder.encoder_.schema_
+        # Widths that follow from the number of categories would be others now.
+        names = [] if self._table_encoder is None else self._table_encoder.categories_
+        dims = {name: int(self.network_.embedding.weight(name).shape[1]) for name in names}
+        embedder._built = with_dims(self._built, dims)
+        return embedder
+
     @property
     def _table_encoder(self) -> Any:
         """The encoder of the columns, of a table or of the rows of sequences; ``None`` without columns."""
         return getattr(self.encoder_, "table_encoder_", self.encoder_)
+
+
+def with_dims(built: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
+    """What a network was built with, its tables of given widths, wherever those stand.
+
+    >>> with_dims({"n_outputs": 1, "sequence": {"embedding": {"embed_dims": "auto"}}}, {"city": 3})
+    {'n_outputs': 1, 'sequence': {'embedding': {'embed_dims': {'city': 3}}}}
+    """
+    inner = {name: with_dims(value, dims) for name, value in built.items() if isinstance(value, Mapping)}
+    own = {"embed_dims": dict(dims)} if "embed_dims" in built else {}
+    return {**built, **inner, **own}

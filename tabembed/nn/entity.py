@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,7 @@ from tabembed._checks import check_ids, check_integer, check_integer_tensor, che
 from tabembed.functional.gather import look_up
 from tabembed.nn.draws import generator_of, normal_
 from tabembed.nn.dropout import Dropout
+from tabembed.nn.grow import grow_rows, start_of
 from tabembed.nn.sizes import embedding_dim
 
 
@@ -73,14 +76,36 @@ class EntityEmbedding(nn.Module):
         blank = outside if self.padding_idx is None else outside | (ids == self.padding_idx)
         return self.dropout(look_up(ids, self.weight, blank))
 
+    def grow(self, num_categories: int, *, like: int | None = None, optimizer: Any = None) -> None:
+        """Append ids in place; the vectors of the others stay, and what an optimiser keeps of them.
+
+        Args:
+            num_categories: number of ids from now on.
+            like: id whose vector the new ones start with; ``None`` takes the mean of all but padding.
+            optimizer: the optimiser that trains it. Its moments are zero for the new ids.
+
+        Raises: ValueError for fewer ids than there are, and for an optimiser whose state is not kept by row.
+
+        >>> embedding = EntityEmbedding(5, seed=0)
+        >>> optimizer = torch.optim.AdamW(embedding.parameters())
+        >>> embedding.grow(7, like=2, optimizer=optimizer)
+        >>> torch.equal(embedding(torch.tensor([5, 6])), embedding(torch.tensor([2, 2])))
+        True
+        """
+        check_integer(self.num_categories, num_categories=num_categories)
+        check_padding(like, self.num_categories, name="like")
+        vector = start_of(self.weight, like, self.padding_idx)
+        grow_rows(self.weight, num_categories - self.num_categories, vector, optimizer)
+        self.num_categories = num_categories
+
     def extra_repr(self) -> str:
         """Sizes and padding."""
         return f"{self.num_categories}, {self.embed_dim}, padding_idx={self.padding_idx}"
 
 
-def check_padding(padding_idx: int | None, num_categories: int) -> None:
-    """The padding id is one of the ids."""
+def check_padding(padding_idx: int | None, num_categories: int, *, name: str = "padding_idx") -> None:
+    """The padding id, or another that is given by name, is one of the ids."""
     if padding_idx is not None:
-        check_integer(0, padding_idx=padding_idx)
+        check_integer(0, **{name: padding_idx})
         if padding_idx >= num_categories:
-            raise ValueError(f"padding_idx must be below {num_categories}, got {padding_idx}")
+            raise ValueError(f"{name} must be below {num_categories}, got {padding_idx}")

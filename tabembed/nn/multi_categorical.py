@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from tabembed.kernels import gather, gather_columns
 from tabembed.nn.draws import generator_of, normal_
 from tabembed.nn.dropout import Dropout
 from tabembed.nn.entity import check_padding
+from tabembed.nn.grow import by_row, grow_rows, start_of
 from tabembed.nn.sizes import embedding_dim
 
 
@@ -110,6 +112,27 @@ class MultiCategoricalEmbedding(nn.Module):
         vectors = gather(list(self.weights), *self._flat(ids))
         return self.dropout(vectors.reshape(*ids.shape[:-1], vectors.shape[-1]))
 
+    def grow(self, cardinalities: Sequence[int], *, like: int | None = None, optimizer: Any = None) -> None:
+        """Append ids in place, as ``EntityEmbedding.grow`` does.
+
+        Args:
+            cardinalities: number of ids of each column from now on.
+            like: id, the same in every column, whose vector the new ones start with; ``None`` takes the mean
+                of all but padding.
+            optimizer: the optimiser that trains them. Its moments are zero for the new ids.
+
+        Raises: ValueError for fewer ids than there are, and for an optimiser whose state is not kept by row.
+        """
+        check_as_many(self.cardinalities, cardinalities=cardinalities)
+        for j, (old, new) in enumerate(zip(self.cardinalities, cardinalities, strict=True)):
+            check_integer(old, **{f"cardinalities[{j}]": new})
+        check_padding(like, min(self.cardinalities), name="like")
+        for weight in self.weights:  # all of them are found to be right before one is changed
+            by_row(weight, optimizer)
+        for weight, n_ids in zip(self.weights, cardinalities, strict=True):
+            grow_rows(weight, n_ids - len(weight), start_of(weight, like, self.padding_idx), optimizer)
+        self.cardinalities = tuple(cardinalities)
+
     def _flat(self, ids: Tensor) -> tuple[Tensor, list[bool] | None]:
         """Ids ``(n, n_columns)``, −1 for padding, and which columns have an id outside their table.
 
@@ -132,7 +155,7 @@ class MultiCategoricalEmbedding(nn.Module):
         return f"padding_idx={self.padding_idx}"
 
 
-def check_as_many(cardinalities: Sequence[int], **others: Sequence[object] | None) -> None:
+def check_as_many(cardinalities: Sequence[int], /, **others: Sequence[object] | None) -> None:
     """Other sequences are as long as ``cardinalities``."""
     for name, other in others.items():
         if other is not None and len(other) != len(cardinalities):

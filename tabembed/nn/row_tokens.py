@@ -86,6 +86,12 @@ class RowTokens(nn.Module):
         for part in self.parts.values():
             part.draw(generator)
 
+    def use_schema(self, schema: SequenceSchema) -> None:
+        """Know the columns by a schema with more ids."""
+        for part in (self, *self.parts.values()):
+            if hasattr(part, "schema"):
+                part.schema = schema
+
     def observed(self, rows: Mapping[str, Any], layout: Layout) -> Tensor | None:
         """Vectors of what every row led to; ``None`` where no column is observed."""
         if self.after is None:

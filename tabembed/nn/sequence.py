@@ -19,6 +19,7 @@ from tabembed._checks import (
 )
 from tabembed.nn.draws import split_seed
 from tabembed.nn.dropout import Dropout
+from tabembed.nn.grow import check_grown_sequence
 from tabembed.nn.learned_position import LearnedPositionalEmbedding
 from tabembed.nn.pooling import pooling_of
 from tabembed.nn.recurrence import Recurrence
@@ -167,6 +168,22 @@ class SequenceEmbedding(nn.Module):
         column = self.schema.rows[name]
         half: Any = self.after if column.name in self.schema.observed else self.known
         return half.weight(name)
+
+    def grow(self, schema: SequenceSchema, *, optimizer: Any = None) -> None:
+        """Append ids in place, as ``TableEmbedding.grow`` does.
+
+        Args:
+            schema: ``schema_`` of the encoder that ``SequenceEncoder.grow`` gave.
+            optimizer: the optimiser that trains this module. Its moments are zero for the new ids.
+
+        Raises: ValueError for the schema of another fit, and for an optimiser whose state is not kept by row.
+        """
+        check_grown_sequence(self.schema, schema)
+        for half, part in ((self.known, schema.known), (self.after, schema.after)):
+            if half is not None:
+                half.grow(part, optimizer=optimizer)
+        self.schema = schema
+        self.tokens.use_schema(schema)
 
     @property
     def output_dim(self) -> int:

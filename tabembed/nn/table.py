@@ -13,12 +13,13 @@ from tabembed._checks import check_integer, check_probability, check_real, check
 from tabembed.batch import Ragged
 from tabembed.nn.draws import split_seed
 from tabembed.nn.dropout import UnknownDropout
+from tabembed.nn.grow import by_row, check_grown
 from tabembed.nn.linear import LinearEmbedding
 from tabembed.nn.lists import ListEmbedding
 from tabembed.nn.multi_categorical import MultiCategoricalEmbedding
 from tabembed.nn.sizes import table_dims
 from tabembed.nn.time import TimeEmbedding
-from tabembed.schema import PADDING, ContinuousColumn, DatetimeColumn, TableSchema
+from tabembed.schema import PADDING, UNKNOWN, ContinuousColumn, DatetimeColumn, TableSchema
 
 Numeric = Callable[[tuple[ContinuousColumn, ...]], nn.Module] | type[nn.Module]
 Time = Callable[[tuple[DatetimeColumn, ...]], nn.Module] | type[nn.Module]
@@ -181,6 +182,34 @@ class TableEmbedding(nn.Module):
                 return weight
         kind = type(self.schema[name]).__name__
         raise ValueError(f"column {name!r}: must be categorical or a list, got {kind}")
+
+    def grow(self, schema: TableSchema, *, optimizer: Any = None) -> None:
+        """Append ids in place, as the encoder of the table has grown by them.
+
+        A new id starts with the vector of the unknown id, which is what its rows had so far, so that no
+        prediction changes. All else stays, and the optimiser goes on as if nothing had been added.
+
+        Args:
+            schema: ``schema_`` of the encoder that ``TableEncoder.grow`` gave.
+            optimizer: the optimiser that trains this module. Its moments are zero for the new ids.
+
+        Raises: ValueError for the schema of another fit, and for an optimiser whose state is not kept by row.
+
+        >>> from tabembed.schema import CategoricalColumn, TableSchema
+        >>> net = TableEmbedding(TableSchema(9, (CategoricalColumn("city", (0, 0, 1, 3, 3, 2)),)))
+        >>> net.grow(TableSchema(9, (CategoricalColumn("city", (0, 0, 1, 3, 3, 2, 0, 0)),)))
+        >>> net.weight("city").shape
+        torch.Size([8, 2])
+        """
+        check_grown(self.schema, schema)
+        for column in (*schema.categorical, *schema.lists):
+            by_row(self.weight(column.name), optimizer)
+        if self.categorical is not None:
+            cardinalities = [column.n_ids for column in schema.categorical]
+            self.categorical.grow(cardinalities, like=UNKNOWN, optimizer=optimizer)
+        for column, embedding in zip(schema.lists, self.lists, strict=True):
+            embedding.values.grow(column.n_ids, like=UNKNOWN, optimizer=optimizer)
+        self.schema = schema
 
     def param_groups(
         self, learning_rate: float, weight_decay: float, *, table_weight_decay: float = 0.0

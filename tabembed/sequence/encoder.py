@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed.artifact import read, write
@@ -161,6 +162,24 @@ class SequenceEncoder(BaseEstimator):
         new = self._encode(X, None)
         check_appendable(batch, new)
         return self._finish(append(batch.to("cpu"), new, self._rule.entity)).to(batch.times.device)
+
+    def grow(self, categories: Mapping[str, Any]) -> SequenceEncoder:
+        """A fitted encoder that knows more categories, as ``TableEncoder.grow`` gives it.
+
+        Args:
+            categories: values by the name of their column.
+
+        Raises: as ``TableEncoder.grow``.
+        """
+        check_is_fitted(self, "schema_")
+        table = self.table_encoder_
+        if table is None:
+            raise ValueError(f"categories must be of columns, got {list(categories)} where there are none")
+        table, encoder = table.grow(categories), clone(self)
+        schema, names = replace(self.schema_, rows=table.schema_), self.feature_names_in_.tolist()
+        parts = (self.time_axis_, self.entity_family_, schema, self._rule, names, self._named)
+        encoder._set_fitted(table, *parts)
+        return encoder
 
     @property
     def kinds_(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed.artifact import ArtifactError, read, write
@@ -18,6 +18,7 @@ from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
 from tabembed.table.category import check_frequency
 from tabembed.table.frame import places_in, read_frame, to_pandas
+from tabembed.table.grow import grown
 from tabembed.table.kinds import FITTED, given_specs, plain, spec_by_type, specs_from_json, specs_to_json
 from tabembed.table.scaler import check_scaler
 from tabembed.table.state import Decided, TableState, Undecided, merge_tables
@@ -163,6 +164,42 @@ class TableEncoder(BaseEstimator):
             else:
                 columns[name] = column.decode(lanes[column.lane][:, i])
         return to_pandas(columns)
+
+    def grow(self, categories: Mapping[str, Any]) -> TableEncoder:
+        """A fitted encoder that knows more categories; ids of those that are known stay as they are.
+
+        New categories get the ids after them, sorted by value, and a count of 0: no row of the fit was read
+        as one. ``min_frequency`` and ``max_categories`` do not hold them back. ``TableEmbedding.grow`` adds
+        their rows to a module.
+
+        Args:
+            categories: values by the name of their column: lists, or whole columns of a new table. Missing
+                ones and those that are known already are passed over.
+
+        Raises: ValueError when a column has no categories. TypeError for values of another type than in the
+            fit.
+
+        >>> import pandas as pd
+        >>> encoder = TableEncoder().fit(pd.DataFrame({"city": ["Oslo", "Rome", "Rome"]}))
+        >>> more = encoder.grow({"city": ["Paris", "Rome", "Bergen"]})
+        >>> more.categories_["city"].tolist(), more.schema_["city"].counts
+        (['Rome', 'Oslo', 'Bergen', 'Paris'], (0, 0, 0, 2, 1, 0, 0))
+        """
+        check_is_fitted(self, "schema_")
+        if not isinstance(categories, Mapping):
+            got = type(categories).__name__
+            raise TypeError(f"categories must be a dict of values by column, got {got}")
+        for name in categories:
+            if not hasattr(self.columns_.get(name), "vocabulary"):
+                raise ValueError(f"column {name!r}: must have categories to grow by, got {self._what(name)}")
+        encoder, more = clone(self), {n: grown(self.columns_[n], v) for n, v in categories.items()}
+        names = self.feature_names_in_.tolist()
+        encoder._set_fitted({**self.columns_, **more}, self.schema_.n_rows, names, self._named)
+        return encoder
+
+    def _what(self, name: str) -> str:
+        kinds = self.kinds_
+        return f"a column that is {kinds[name]}" if name in kinds else f"none of {list(kinds)}"
 
     @property
     def kinds_(self) -> dict[str, str]:

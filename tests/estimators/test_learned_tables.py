@@ -110,3 +110,41 @@ def test_given_vectors_are_served_saved_and_loaded(table, fitted, of_sequences, 
     other = copy.deepcopy(of_sequences)
     assert other.load_pretrained({"bad": [1, 2, 3]}, "outcome").n_found == 1
     assert other.embedding_table("outcome").query("category == 'bad'")["e2"].tolist() == [3]
+
+
+def test_a_grown_embedder_gives_what_it_gave(table, fitted, tmp_path):
+    X = table[0].assign(city=["Paris", "Oslo", None] * 80)
+    before, weight = fitted.transform(X), fitted.embedding_table("city")
+    more = fitted.grow({"city": X["city"]})
+    assert np.array_equal(more.transform(X), before)
+    assert more.get_feature_names_out().tolist() == fitted.get_feature_names_out().tolist()
+    pd.testing.assert_frame_equal(fitted.embedding_table("city"), weight)
+    pd.testing.assert_frame_equal(more.embedding_table("city")[:6], weight)
+    assert more.embedding_table("city").iloc[6, :3].tolist() == ["Paris", 0, "known"]
+    assert more.load_pretrained({"Paris": [7.0, 8.0]}, "city", rest="keep").n_found == 1
+    served = more.transform(X)
+    assert served[0, :2].tolist() == [7, 8]
+    assert np.array_equal(served[1::3], before[1::3])
+    more.save(tmp_path / "model")
+    for other in (TableEmbedder.load(tmp_path / "model"), copy.deepcopy(more), more.grow({"open": [True]})):
+        assert np.array_equal(other.transform(X), served)
+    with pytest.raises(ValueError, match="column 'km': must have categories to grow by"):
+        fitted.grow({"km": [1.0]})
+
+
+def test_widths_stay_when_many_categories_are_added(table, fitted, tmp_path):
+    more = fitted.grow({"city": [f"city {i}" for i in range(40)]})
+    more.save(tmp_path / "model")
+    assert TableEmbedder.load(tmp_path / "model").embedding_table("city").shape == (46, 3 + 2)
+
+
+def test_a_grown_embedder_of_sequences(events, of_sequences, tmp_path):
+    X = events.assign(shop="Lima", outcome="new", tags="z|a")
+    before = of_sequences.transform(X)
+    more = of_sequences.grow({"shop": ["Lima"], "outcome": ["new"], "tags": X["tags"]})
+    assert np.array_equal(more.transform(X), before)
+    more.load_pretrained({"new": [9.0, 0.0, 1.0]}, "outcome", rest="keep")
+    changed = more.transform(X)
+    assert not np.array_equal(changed, before)
+    more.save(tmp_path / "model")
+    assert np.array_equal(SequenceEmbedder.load(tmp_path / "model").transform(X), changed)

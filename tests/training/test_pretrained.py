@@ -114,7 +114,7 @@ def test_what_does_not_fit_changes_nothing(encoder, module):
     other = TableEncoder(["city"], min_frequency=2).fit(TABLE)
     for wrong, error, message in (
         ((module, encoder, {"Rome": [1.0]}, "city"), ValueError, "vectors must have width 2, got"),
-        ((module, encoder, {"Paris": [1.0, 2.0]}, "city"), ValueError, "be known from the fit, got none among"),
+        ((module, encoder, {"Paris": [1.0, 2.0]}, "city"), ValueError, "be known from the fit, got none"),
         ((module, encoder, VECTORS, "town"), ValueError, "column 'town': has no embedding table"),
         ((module, other, VECTORS, "city"), ValueError, "module must be of the encoder's schema, got"),
         ((EntityEmbedding(7), encoder, VECTORS, "city"), TypeError, "module must be a TableEmbedding or"),
