@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from models import MODELS
 from summary import ENTERED, ranks
@@ -35,14 +36,15 @@ def draw(found: Findings, file: Path) -> None:
             places = _spread(of_model.loc[of_model["entry"] == entry, "rank"])
             axes.scatter(places.index, height + places, s=9, color=colour, alpha=0.5, linewidths=0)
             axes.scatter(order.loc[entry, model], height, s=60, color=colour, marker="|", linewidths=3)
-        axes.set(title=model, xlabel="rank on a table (thin), mean (bar)", xlim=(0.5, len(entries) + 0.5))
+        axes.set(title=model, xlabel="rank on a table (points), mean (bar)", xlim=(0.5, len(entries) + 0.5))
         axes.set_yticks(np.arange(len(entries)), entries)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x", alpha=0.3)
     axes.invert_yaxis()
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Without the date, so that equal numbers are an equal file.
-    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=150)
+    # Without a date and random names, so that equal numbers are an equal file.
+    with rc_context({"svg.hashsalt": "quality"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=150)
 
 
 def _spread(values: pd.Series) -> pd.Series:

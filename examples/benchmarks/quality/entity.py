@@ -69,12 +69,13 @@ def entity_embeddings(
 def _fit(
     network: Network, ids: torch.Tensor, numbers: torch.Tensor, target: torch.Tensor, loss: nn.Module
 ) -> None:
-    steps = len(target) // BATCH  # rows that do not fill a batch are left for the next pass
+    size = min(BATCH, len(target))
+    steps = len(target) // size  # rows that do not fill a batch are left for the next pass
     optimiser = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=EPOCHS * steps)
     for _ in range(EPOCHS):
         order = torch.randperm(len(target))
-        for rows in order[: steps * BATCH].split(BATCH):
+        for rows in order[: steps * size].split(size):
             optimiser.zero_grad()
             loss(network(ids[rows], numbers[rows]), target[rows]).backward()
             optimiser.step()

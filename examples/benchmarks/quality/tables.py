@@ -234,7 +234,7 @@ def _flights() -> Table:
     X = flights[
         ["day", "hour", "minute", "carrier", "flight", "tailnum", "origin", "dest", "distance"]
     ].assign(
-        weekday=pd.to_datetime(flights[["year", "month", "day"]]).dt.dayofweek,
+        weekday=pd.to_datetime(flights[["year", "month", "day"]]).dt.day_of_week,
         flight=flights["flight"].astype(str),
         arrival=_minutes(flights["sched_arr_time"]),
     )
