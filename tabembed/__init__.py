@@ -125,13 +125,15 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":  # a room of its own, so that it is there without being imported
+        return import_module("tabembed.plot")
     if name not in _HOMES:
         raise AttributeError(f"module 'tabembed' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, "plot"])
 
 
 def load(path: Any) -> Any:

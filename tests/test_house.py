@@ -257,6 +257,7 @@ HEAVY = {"torch", "numpy", "pandas", "pyarrow", "sklearn", "scipy", "polars", "t
         ("import tabembed.cli", HEAVY),
         ("import tabembed.batch", HEAVY - {"torch", "numpy"}),
         ("import tabembed.nn", HEAVY - {"torch", "numpy"}),
+        ("import tabembed; tabembed.plot.EmbeddingDisplay", {"matplotlib"}),
         ("from tabembed import TableEmbedding", HEAVY - {"torch", "numpy"}),
     ],
 )
