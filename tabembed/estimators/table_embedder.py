@@ -20,9 +20,9 @@ from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.loop import Settings
 from tabembed.training.masked_columns import make_masked_columns
-from tabembed.training.masked_examples import MaskedNetwork
+from tabembed.training.masked_network import MaskedNetwork, table_network
 from tabembed.training.modes import own_modes
-from tabembed.training.network import MAKERS, TableNetwork
+from tabembed.training.network import MAKERS
 from tabembed.training.objective import check_target, make_objective
 from tabembed.training.vectors import check_output, vectors
 
@@ -95,7 +95,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
     """
 
     _encoder_class = TableEncoder
-    _network_class = TableNetwork
+    _network_class = staticmethod(table_network)
 
     def __init__(
         self,
@@ -212,9 +212,9 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         # Before the long work, so that a wrong cv is known at once.
         classes = objective.classes is not None
         splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold and not alone else []
-        architecture = self._architecture(objective.n_outputs)
+        architecture = {"masked": alone, **self._architecture(objective.n_outputs)}
         schema = encoder.schema_
-        initial = (MaskedNetwork if alone else TableNetwork)(schema, **architecture, seed=seed)
+        initial = table_network(schema, **architecture, seed=seed)
         network, losses, out_of_fold_vectors = fit_with_folds(
             initial,
             batch,
@@ -226,6 +226,8 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             vectors=partial(vectors, output=self.output),
             n_aligned=0 if self.output == "columns" else initial.row_dim,
         )
+        if isinstance(network, MaskedNetwork):
+            network.settle(batch)
         self._set_fitted(encoder, network, architecture, objective=objective, losses=losses)
         self._fingerprint = fingerprint(batch)
         given = [name for name in MAKERS if getattr(self, name) is not None]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from tabembed.batch import TableBatch
 from tabembed.functional.piecewise import quantile_edges
 from tabembed.functional.position import centred
-from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN, TableSchema
+from tabembed.schema import MISSING, UNKNOWN, TableSchema
 from tabembed.training.objective import Objective
 
 MAX_IDS = 1024
@@ -26,8 +26,8 @@ ABSENT = -100
 class MaskedColumns:
     """What is predicted of a row's hidden cells: which value of its column, or which bin of numbers or times.
 
-    The target is a matrix with a column for every part, NaN where a cell is missing: an id, or the number of a
-    bin. Bins hold about equally many rows; a column of few distinct numbers has one for each. Columns
+    The target is a matrix with a column for every part, NaN where a cell is missing: an id, or the number of
+    a bin. Bins hold about equally many rows; a column of few distinct numbers has one for each. Columns
     of lists are read, but not predicted. The loss is the mean of the parts' cross entropies, each divided by
     the log of its number of classes, so that a guess among all costs 1.
 
@@ -96,8 +96,8 @@ def make_masked_columns(schema: TableSchema, batch: TableBatch) -> tuple[Objecti
         schema: the columns of the table.
         batch: its rows.
 
-    Returns: the objective (its ``target_type`` is ``"masked_columns"``) and the class of every cell: train with
-        it a ``MaskedNetwork``, which hides cells.
+    Returns: the objective (its ``target_type`` is ``"masked_columns"``) and the class of every cell: train
+        with it a ``MaskedNetwork``, which hides cells.
 
     Raises: ValueError when there is nothing to predict, or nothing to predict it from.
     """

@@ -12,7 +12,6 @@ from torch import Tensor
 from tabembed.batch import TableBatch
 from tabembed.schema import MISSING_TIME, UNKNOWN
 from tabembed.training.examples import TableExamples
-from tabembed.training.network import TableNetwork
 
 LEAST_HIDDEN, MOST_HIDDEN = 0.1, 0.5
 """A row's share of hidden cells is drawn between these."""
@@ -83,14 +82,6 @@ class MaskedExamples(TableExamples):
     def parts(self) -> Iterator[TableExamples]:
         """All rows at once, the same cells hidden every time."""
         yield hide(self.batch, self.target, torch.Generator().manual_seed(0))
-
-
-class MaskedNetwork(TableNetwork):
-    """A network of a table that is trained to predict hidden cells; otherwise the same."""
-
-    def examples(self, batch: TableBatch, target: Tensor) -> MaskedExamples:
-        """Rows with hidden cells."""
-        return MaskedExamples(batch, target)
 
 
 def _masked(examples: TableExamples) -> MaskedExamples:

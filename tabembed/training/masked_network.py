@@ -1,0 +1,113 @@
+"""The network that is trained without a target, and what it makes of a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tabembed.batch import TableBatch
+from tabembed.nn.draws import undrawn_linear
+from tabembed.schema import TableSchema
+from tabembed.training.cell_codes import CellCodes
+from tabembed.training.masked_examples import MaskedExamples
+from tabembed.training.network import TableNetwork
+
+LEARNED = 0.3
+"""How far rows lie apart by what is learned, relative to how far by their cells' codes."""
+ROWS, CHUNK = 50_000, 4096
+"""Rows that principal components are found from, at most, and rows whose parts are laid out at a time."""
+
+
+class MaskedNetwork(TableNetwork):
+    """A network of a table that learns to predict hidden cells from the others.
+
+    A row's vector has two sources: the code of its cells, from which a model may read every cell, and the
+    last hidden layer, in which rows are alike whose cells let expect the same. ``settle`` finds the principal
+    components of both side by side; the vector is the row's place along them.
+
+    Args:
+        schema: the columns.
+        n_outputs: width of the prediction.
+        own: all else that ``TableNetwork`` takes.
+
+    Shape:
+        - forward: the tensors of a batch to ``(n_rows, n_outputs)``
+        - row: the same to ``(n_rows, hidden_layer_sizes[-1])``
+    """
+
+    def __init__(self, schema: TableSchema, n_outputs: int, **own: Any) -> None:
+        super().__init__(schema, n_outputs, **own)
+        self.codes = CellCodes(schema)
+        self.components = undrawn_linear(sum(self.codes.widths) + self.row_dim, self.row_dim)
+        nn.init.zeros_(self.components.weight)
+        nn.init.zeros_(self.components.bias)
+
+    def examples(self, batch: TableBatch, target: Tensor) -> MaskedExamples:
+        """Rows with hidden cells."""
+        return MaskedExamples(batch, target)
+
+    def row(self, **tensors: Any) -> Tensor:
+        """One vector a row: its place along the principal components of codes and last hidden layer."""
+        weight, bias = self.components.weight.double(), self.components.bias.double()
+        return F.linear(self._parts(**tensors), weight, bias).float()
+
+    @torch.no_grad()
+    def settle(self, batch: TableBatch) -> None:
+        """Find the principal components of the rows that the network was trained on.
+
+        Every number's code varies by 1 in all before it is compared with others; a category's, by as much as
+        its values are mixed.
+
+        Args:
+            batch: these rows.
+        """
+        step = -(-len(batch) // ROWS)
+        rows = batch[::step].to(self.head.weight.device)
+        n_parts, n_codes = self.components.in_features, sum(self.codes.widths)
+        total = torch.zeros(n_parts, dtype=torch.float64, device=self.head.weight.device)
+        gram = total.new_zeros(n_parts, n_parts)
+        for chunk in rows.batches(CHUNK):
+            parts = self._parts(**chunk.tensors())
+            total += parts.sum(0)
+            gram.addmm_(parts.T, parts)
+        mean = total / len(rows)
+        covariance = gram / len(rows) - mean.outer(mean)
+        scale = self._scale(covariance.diagonal().clamp(min=0), n_codes)
+        scaled = covariance * scale.outer(scale)
+        found = torch.linalg.eigh(scaled)[1].flip(1)[:, : self.row_dim].T
+        found = found * found.gather(1, found.abs().argmax(1, keepdim=True)).sign()
+        self.components.weight[: len(found)] = found * scale
+        self.components.bias.copy_(-(self.components.weight.double() @ mean))
+
+    def _scale(self, variances: Tensor, n_codes: int) -> Tensor:
+        """What every part is multiplied by."""
+        scales = []
+        for i, part in enumerate(variances[:n_codes].split(self.codes.widths)):
+            category = i < len(self.codes.n_ids)
+            scales.append(torch.ones_like(part) if category else _unit(part.sum()).expand_as(part))
+        codes = torch.cat(scales)
+        spread = (variances[:n_codes] * codes**2).sum()
+        learned = LEARNED * spread.sqrt() * _unit(variances[n_codes:].sum())
+        return torch.cat([codes, learned.expand(self.row_dim)])
+
+    def _parts(self, **tensors: Any) -> Tensor:
+        return torch.cat([self.codes(**tensors), super().row(**tensors).double()], -1)
+
+
+def table_network(schema: TableSchema, *, masked: bool = False, **own: Any) -> TableNetwork:
+    """A network of a table, as it was built: with a target, or without.
+
+    Args:
+        schema: the columns.
+        masked: whether it is a ``MaskedNetwork``.
+        own: what either takes.
+    """
+    return (MaskedNetwork if masked else TableNetwork)(schema, **own)
+
+
+def _unit(variance: Tensor) -> Tensor:
+    """What makes a variance 1; 0 for none."""
+    return torch.where(variance > 1e-12, variance, torch.inf).rsqrt()
