@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed._checks import check_choice
 from tabembed.estimators.nearest import nearest_rows
 from tabembed.schema import FIRST_KNOWN, UNKNOWN
+from tabembed.table.in_html import ColumnsInHtml
 from tabembed.table.lookup import column_with_ids, ids_of
 from tabembed.training.modes import own_modes
 from tabembed.training.pretrained import PretrainedReport, load_pretrained
 
 
-class LearnedTables:
+class LearnedTables(ColumnsInHtml):
     """Methods of an embedder whose network has a table of vectors for every column of categories."""
 
     encoder_: Any
@@ -131,6 +132,14 @@ class LearnedTables:
         dims = {name: int(self.network_.embedding.weight(name).shape[1]) for name in names}
         embedder._built = with_dims(self._built, dims)
         return embedder
+
+    def _columns_shown(self) -> pd.DataFrame | None:
+        if not hasattr(self, "network_"):
+            return None
+        columns: pd.DataFrame | None = self.encoder_._columns_shown()
+        if columns is not None:
+            columns["width"] = columns["column"].map(self.network_.embedding.embedding_dims())
+        return columns
 
     @property
     def _table_encoder(self) -> Any:

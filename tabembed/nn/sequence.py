@@ -163,6 +163,12 @@ class SequenceEmbedding(nn.Module):
         """The embedding of the observed columns."""
         return self.tokens.after
 
+    def embedding_dims(self) -> dict[str, int]:
+        """Width of every column's vectors, in the order of the schema."""
+        halves = [half.embedding_dims() for half in (self.known, self.after) if half is not None]
+        dims = {name: dim for half in halves for name, dim in half.items()}
+        return {column.name: dims[column.name] for column in self.schema.rows.columns}
+
     def weight(self, name: str) -> Tensor:
         """Table ``(n_ids, width)`` of a categorical or list column."""
         column = self.schema.rows[name]

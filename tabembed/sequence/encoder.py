@@ -26,9 +26,10 @@ from tabembed.sequence.time_axis import Clock, TimeAxis
 from tabembed.table import TableEncoder
 from tabembed.table.canonical import family
 from tabembed.table.frame import places_in, read_frame
+from tabembed.table.in_html import ColumnsInHtml, fitted_columns
 
 
-class SequenceEncoder(BaseEstimator):
+class SequenceEncoder(ColumnsInHtml, BaseEstimator):
     """Turn a table of events into sequences: the rows of every entity, sorted by time.
 
     Equal times keep the order of the table. Entities need not be known from the fit, and nothing
@@ -231,6 +232,14 @@ class SequenceEncoder(BaseEstimator):
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         self._named = named
+
+    def _columns_shown(self) -> Any:
+        if getattr(self, "table_encoder_", None) is None:
+            return None
+        columns = fitted_columns(self.table_encoder_)
+        observed = columns["column"].isin(self.schema_.observed)
+        columns.insert(2, "becomes known", observed.map({True: "after the row", False: "with the row"}))
+        return columns
 
     def _encode(self, X: Any, cutoff: int | None) -> SequenceBatch:
         """Rows in order, ties and all."""

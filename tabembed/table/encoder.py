@@ -19,6 +19,7 @@ from tabembed.schema import TableSchema
 from tabembed.table.category import check_frequency
 from tabembed.table.frame import places_in, read_frame, to_pandas
 from tabembed.table.grow import grown
+from tabembed.table.in_html import ColumnsInHtml, fitted_columns
 from tabembed.table.kinds import FITTED, given_specs, plain, spec_by_type, specs_from_json, specs_to_json
 from tabembed.table.scaler import check_scaler
 from tabembed.table.state import Decided, TableState, Undecided, merge_tables
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MANY_ROWS = 50_000
 
 
-class TableEncoder(BaseEstimator):
+class TableEncoder(ColumnsInHtml, BaseEstimator):
     """Turn tables into tensors, the same way every time.
 
     Without a word from you the dtype alone decides what a column is: text, booleans and categories
@@ -268,6 +269,9 @@ class TableEncoder(BaseEstimator):
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         self._named = named
+
+    def _columns_shown(self) -> pd.DataFrame | None:
+        return fitted_columns(self) if hasattr(self, "schema_") else None
 
     def _rows(self) -> dict[str, int]:
         """Place of every column among those of its lane."""

@@ -148,3 +148,11 @@ def test_a_grown_embedder_of_sequences(events, of_sequences, tmp_path):
     assert not np.array_equal(changed, before)
     more.save(tmp_path / "model")
     assert np.array_equal(SequenceEmbedder.load(tmp_path / "model").transform(X), changed)
+
+
+def test_widths_of_both_halves_are_shown(of_sequences):
+    shown = of_sequences._repr_html_()
+    for name, width in of_sequences.network_.embedding.embedding_dims().items():
+        assert f"<td>{name}</td>" in shown
+        assert of_sequences.embedding_table(name).shape[1] == 3 + width
+    assert "<td>after the row</td>" in shown
