@@ -28,22 +28,30 @@ class MaskedNetwork(TableNetwork):
     last hidden layer, in which rows are alike whose cells let expect the same. ``settle`` finds the principal
     components of both side by side; the vector is the row's place along them.
 
-    Args:
-        schema: the columns.
-        n_outputs: width of the prediction.
-        own: all else that ``TableNetwork`` takes.
+    ``of`` makes one.
 
     Shape:
         - forward: the tensors of a batch to ``(n_rows, n_outputs)``
         - row: the same to ``(n_rows, hidden_layer_sizes[-1])``
     """
 
-    def __init__(self, schema: TableSchema, n_outputs: int, **own: Any) -> None:
-        super().__init__(schema, n_outputs, **own)
-        self.codes = CellCodes(schema)
-        self.components = undrawn_linear(sum(self.codes.widths) + self.row_dim, self.row_dim)
-        nn.init.zeros_(self.components.weight)
-        nn.init.zeros_(self.components.bias)
+    codes: CellCodes
+    components: nn.Linear
+
+    @classmethod
+    def of(cls, schema: TableSchema, **own: Any) -> MaskedNetwork:
+        """One that is not settled yet.
+
+        Args:
+            schema: the columns.
+            own: all else that ``TableNetwork`` takes.
+        """
+        network = cls(schema, **own)
+        network.codes = CellCodes(schema)
+        network.components = undrawn_linear(sum(network.codes.widths) + network.row_dim, network.row_dim)
+        nn.init.zeros_(network.components.weight)
+        nn.init.zeros_(network.components.bias)
+        return network
 
     def examples(self, batch: TableBatch, target: Tensor) -> MaskedExamples:
         """Rows with hidden cells."""
@@ -105,7 +113,7 @@ def table_network(schema: TableSchema, *, masked: bool = False, **own: Any) -> T
         masked: whether it is a ``MaskedNetwork``.
         own: what either takes.
     """
-    return (MaskedNetwork if masked else TableNetwork)(schema, **own)
+    return MaskedNetwork.of(schema, **own) if masked else TableNetwork(schema, **own)
 
 
 def _unit(variance: Tensor) -> Tensor:
