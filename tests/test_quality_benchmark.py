@@ -27,6 +27,7 @@ import encoders  # noqa: E402
 import entity  # noqa: E402
 import models  # noqa: E402
 import noise  # noqa: E402
+import page  # noqa: E402
 import peers  # noqa: E402
 import records  # noqa: E402
 import report  # noqa: E402
@@ -480,9 +481,41 @@ def test_the_report_says_wins_and_losses(tmp_path, monkeypatch, capsys):
     found = json.loads((tmp_path / "report.json").read_text())
     assert found["stale"] == ["a ordinal 1"]
     assert found["ranks"]["linear"]["tabembed both"] == 1.5
-    text = report.markdown(report.Findings(tmp_path))
+    text = page.results(report.Findings(tmp_path))
     assert "| tabembed both | 1.50 | 0.8000 ± 0.0000 | 1.0000 ± 0.0000 |" in text
     assert "| tabembed row |  | 0.8000 ± 0.0000 | 1.0000 ± 0.0000 |" in text
+
+
+def test_the_section_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "TABLES", ["a", "b"])
+    found = three()
+    for one in found:
+        records.write(tmp_path, one)
+    text = page.readme(report.Findings(tmp_path))
+    assert "| **tabembed both** | **1.50** | **1.50** | **1.50** | **4** | **2.0** |" in text
+    cell = "0.8000 (onehot 0.8200 ± 0.0283)"
+    assert f"| a | {cell} | {cell} | {cell} | +0.1000 |" in text
+    assert "| b | **1.0000** | **1.0000** | **1.0000** | -9.1% |" in text
+    assert "- linear: best mean rank: yes" in text
+    for one in found:
+        if (one["table"], one["encoder"]) == ("a", "tabembed"):
+            records.write(tmp_path, record("a", "tabembed", one["seed"], 0.69, views=encoders.VIEWS))
+    text = page.readme(report.Findings(tmp_path))
+    assert "| a | 0.6900 (onehot 0.8200 ± 0.0283, a loss)" in text
+    assert "-0.0100, a loss |" in text
+    assert "- linear: within one spread of the best on every table: **no**" in text
+
+
+def test_without_a_ranking_there_is_nothing_to_write(tmp_path, monkeypatch):
+    import chart
+
+    monkeypatch.setattr(report, "TABLES", ["a", "b"])
+    records.write(tmp_path, record())
+    with pytest.raises(SystemExit, match="nothing to write"):
+        page.readme(report.Findings(tmp_path))
+    with pytest.raises(SystemExit, match="nothing to draw"):
+        chart.draw(report.Findings(tmp_path), tmp_path / "no.svg")
+    assert [file.suffix for file in tmp_path.iterdir()] == [".json"]
 
 
 def test_a_part_of_a_run_ranks_nobody(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,7 @@
 """The report of the benchmark: every score, the ranks, and wins and losses alike.
 
-python examples/benchmarks/quality/report.py [--folder build/quality] [--readme] [--plot FILE.svg]
-(--readme prints the section of the README as Markdown)
+python examples/benchmarks/quality/report.py [--folder build/quality] [--readme] [--write]
+(--readme prints the section of the README as Markdown; --write writes results.md and ranks.svg beside this)
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 import pandas as pd
 from models import MODELS
-from records import FOLDER, code, read
+from page import MODEL_NAMES, readme, results
+from records import FOLDER, HERE, code, read
 from rich.console import Console
 from rich.table import Table
 from summary import (
@@ -31,11 +32,6 @@ from summary import (
 from tables import TABLES
 
 DIGITS = 4
-MODEL_NAMES = {
-    "linear": "Logistic or ridge regression",
-    "neighbours": "Nearest neighbours",
-    "boosting": "Boosted trees",
-}
 
 
 class Findings:
@@ -56,6 +52,9 @@ class Findings:
         self.ranked = means(ranked) if self.complete else pd.DataFrame()
         self.all = means(self.frame)
         self.tables = [name for name in TABLES if name in set(self.all["table"])]
+        self.tables_ranked = [
+            name for name in self.tables if self.complete and name in set(self.ranked["table"])
+        ]
 
     def scores(self, model: str) -> pd.DataFrame:
         """Mean ± spread in words, an entry a row and a table a column, and the mean rank."""
@@ -92,7 +91,8 @@ def lines(found: Findings) -> Iterator[str]:
     for model in MODELS:
         part = behind[behind["model"] == model]
         wins = part.loc[part["behind"] == 0, "table"]
-        yield f"{MODEL_NAMES[model]}: best on {len(wins)} of {len(part)} tables ({', '.join(wins) or 'none'})"
+        names = ", ".join(wins) or "none"
+        yield f"{MODEL_NAMES[model].capitalize()}: best on {len(wins)} of {len(part)} tables ({names})"
         for one in part[part["behind"] > 0].itertuples():
             verdict = "within its spread" if one.within else "a loss"
             yield (
@@ -109,7 +109,9 @@ def report(folder: Path) -> None:
     """Print everything, and write ``report.json`` beside the records."""
     console, found = Console(width=200), Findings(folder)
     for model in MODELS:
-        console.print(_printable(found.scores(model), f"{MODEL_NAMES[model]}: AUC, or RMSE of numbers"))
+        console.print(
+            _printable(found.scores(model), f"{MODEL_NAMES[model].capitalize()}: AUC, or RMSE of numbers")
+        )
     console.print(_printable(found.costs(), "Width, and seconds of encoding on the processor"))
     for line in lines(found):
         console.print(line, highlight=False, markup=False)
@@ -133,37 +135,21 @@ def _printable(frame: pd.DataFrame, title: str) -> Table:
     return table
 
 
-def markdown(found: Findings) -> str:
-    """The numbers of the README's section."""
-    parts = []
-    for model in MODELS:
-        frame = found.scores(model)
-        parts += [f"**{MODEL_NAMES[model]}**", "", *_markdown_table(frame), ""]
-    parts += ["**Width and seconds**", "", *_markdown_table(found.costs()), ""]
-    parts += ["```", *lines(found), "```"]
-    return "\n".join(parts)
-
-
-def _markdown_table(frame: pd.DataFrame) -> Iterator[str]:
-    yield "| | " + " | ".join(map(str, frame)) + " |"
-    yield "|---" * (frame.shape[1] + 1) + "|"
-    for name, cells in frame.iterrows():
-        yield f"| {name} | " + " | ".join(map(str, cells)) + " |"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="report.py", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--readme", action="store_true")
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    if asked.plot:
+    if asked.write:
         from chart import draw  # matplotlib is slow to load
 
-        draw(Findings(asked.folder), asked.plot)
+        found = Findings(asked.folder)
+        draw(found, HERE / "ranks.svg")
+        (HERE / "results.md").write_text(results(found))
     if asked.readme:
-        print(markdown(Findings(asked.folder)))
-    elif not asked.plot:
+        print(readme(Findings(asked.folder)))
+    elif not asked.write:
         report(asked.folder)
 
 
