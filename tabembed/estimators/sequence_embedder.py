@@ -96,7 +96,7 @@ class SequenceEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         n_iter_no_change: passes without a better loss on the held-out entities before it stops.
         device: ``"auto"`` (a GPU if there is one), or a device of PyTorch.
         random_state: everything random follows from it; global generators are not touched.
-        verbose: 1 shows a progress bar.
+        verbose: 1 shows progress bars.
 
     Attributes:
         encoder_: the fitted ``SequenceEncoder``.
@@ -231,7 +231,7 @@ class SequenceEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             batch = self.encoder_.transform(X)
         if fingerprint(batch) == self._fingerprint:
             warn_of_fit(self, "table")
-        vectors = sequence_vectors(self.network_, batch, self.output)
+        vectors = sequence_vectors(self.network_, batch, self.output, verbose=self.verbose)
         return self._laid_out(vectors, batch)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -70,7 +70,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         n_iter_no_change: passes without a better loss on the held-out rows before it stops.
         device: ``"auto"`` (a GPU if there is one), or a device of PyTorch.
         random_state: everything random follows from it; global generators are not touched.
-        verbose: 1 shows a progress bar.
+        verbose: 1 shows progress bars.
 
     Attributes:
         encoder_: the fitted ``TableEncoder``.
@@ -177,7 +177,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         seen = len(batch) == self.encoder_.schema_.n_rows and self.target_type_ != "masked_columns"
         if seen and fingerprint(batch) == self._fingerprint:
             warn_of_fit(self, "table")
-        return vectors(self.network_, batch, self.output)
+        return vectors(self.network_, batch, self.output, verbose=self.verbose)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the vectors' entries: ``city_e0``, … for categories, ``row_e0``, … for rows, and
@@ -223,7 +223,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             settings,
             splits=splits,
             seed=seed,
-            vectors=partial(vectors, output=self.output),
+            vectors=partial(vectors, output=self.output, verbose=self.verbose),
             n_aligned=0 if self.output == "columns" else initial.row_dim,
         )
         if isinstance(network, MaskedNetwork):
@@ -237,7 +237,9 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
                 "the scaled numbers themselves. What the network makes of them is in output='row'"
             )
         # No target that vectors could have seen: those of the fit are as good as any.
-        return vectors(network, batch, self.output) if out_of_fold and alone else out_of_fold_vectors
+        if not (out_of_fold and alone):
+            return out_of_fold_vectors
+        return vectors(network, batch, self.output, verbose=self.verbose)
 
     def _architecture(self, n_outputs: int) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}

@@ -10,8 +10,8 @@ Item = TypeVar("Item")
 
 
 @contextmanager
-def progress(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[], Any]]:
-    """A bar while the block runs; what it gives is called after every step.
+def progress(title: str, n_steps: int, verbose: int) -> Iterator[Callable[..., Any]]:
+    """A bar while the block runs; what it gives is called after every step, or with a number of steps.
 
     Args:
         title: stands before the bar.
@@ -23,18 +23,32 @@ def progress(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[], An
     ...         advance()
     """
     if not verbose:
-        yield lambda: None
+        yield lambda n=1: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as bar:
         task = bar.add_task(title, total=n_steps)
-        yield lambda: bar.advance(task)
+        yield lambda n=1: bar.advance(task, n)
 
 
-def tracked(items: Iterable[Item], title: str, n_steps: int, verbose: int) -> Iterator[Item]:
+def tracked(
+    items: Iterable[Item],
+    title: str,
+    n_steps: int,
+    verbose: int,
+    *,
+    size: Callable[[Item], int] = lambda item: 1,
+) -> Iterator[Item]:
     """The items, with a bar that counts those that are done.
+
+    Args:
+        items: what there is to do.
+        title: stands before the bar.
+        n_steps: number of steps of all items.
+        verbose: 0 shows nothing.
+        size: how many steps an item is.
 
     >>> list(tracked("abc", "vectors", 3, verbose=0))
     ['a', 'b', 'c']
@@ -42,4 +56,4 @@ def tracked(items: Iterable[Item], title: str, n_steps: int, verbose: int) -> It
     with progress(title, n_steps, verbose) as advance:
         for item in items:
             yield item
-            advance()
+            advance(size(item))

@@ -66,9 +66,9 @@ def fit_sequences(
         settings,
         splits=splits,
         seed=seed,
-        vectors=partial(sequence_vectors, output=output),
+        vectors=partial(sequence_vectors, output=output, verbose=settings.verbose),
         n_aligned=task.initial.row_dim,
         # An entity's vector is a mean of its rows' vectors, so the map of rows is the map of entities, too.
-        coordinates=partial(sequence_vectors, output="row"),
+        coordinates=partial(sequence_vectors, output="row", verbose=settings.verbose),
         by_unit=output == "entity",
     )

@@ -11,12 +11,15 @@ from torch import Tensor
 
 from tabembed._checks import check_choice
 from tabembed.sequence.batch import SequenceBatch
+from tabembed.training.progress import tracked
 from tabembed.training.sequence_examples import BUDGET, numbered
 from tabembed.training.sequence_network import PER, SequenceNetwork
 
 
 @torch.no_grad()
-def sequence_vectors(network: SequenceNetwork, batch: SequenceBatch, output: str) -> np.ndarray:
+def sequence_vectors(
+    network: SequenceNetwork, batch: SequenceBatch, output: str, *, verbose: int = 0
+) -> np.ndarray:
     """What a trained network makes of sequences, on the CPU.
 
     Computed in float64, so that a row's vector does not depend on the sequences beside its own.
@@ -25,6 +28,7 @@ def sequence_vectors(network: SequenceNetwork, batch: SequenceBatch, output: str
         network: a network in evaluation mode.
         batch: the sequences, whole.
         output: ``"row"``, one vector a row in the flat order of the batch; ``"entity"``, one a sequence.
+        verbose: 1 shows a progress bar where there are more rows than are embedded at a time.
 
     Shape:
         - output: ``(n_rows, row_dim)`` or ``(n_sequences, row_dim)`` float32
@@ -35,7 +39,9 @@ def sequence_vectors(network: SequenceNetwork, batch: SequenceBatch, output: str
     device, twin = network.head.weight.device, copy.deepcopy(network).double()
     encode = twin.rows if output == "row" else twin.entities
     found = torch.zeros(batch.n_rows if output == "row" else len(batch), network.row_dim)
-    for part in numbered(batch).packed(BUDGET):
+    parts = numbered(batch).packed(BUDGET)
+    shown = verbose if batch.n_rows > BUDGET else 0
+    for part in tracked(parts, "vectors", batch.n_rows, shown, size=lambda part: part.n_rows):
         place = part.row if output == "row" else torch.from_numpy(part.entities)
         found[place] = encode(**_doubled(part.to(device))).float().cpu()
     return found.numpy()

@@ -94,11 +94,11 @@ def fit_time_blocks(
         - blocks: ``(batch.n_input,)`` int64
         - output: ``(batch.n_input, row_dim)`` float32; NaN for rows that are in no block
     """
-    goal = in_input_order(sequence_vectors(network, batch, "row"), batch)
+    goal = _vectors(network, batch, settings)
     found, n_blocks = np.full_like(goal, np.nan), int(blocks.max()) + 1
     first = np.flatnonzero(blocks == 0)
     start, encode = rows.start(first)
-    found[first] = _vectors(start.eval(), encode(first))
+    found[first] = _vectors(start.eval(), encode(first), settings)
     for block in range(1, n_blocks):
         before = np.flatnonzero((blocks != NO_BLOCK) & (blocks < block))
         until = np.flatnonzero((blocks != NO_BLOCK) & (blocks <= block))
@@ -107,11 +107,11 @@ def fit_time_blocks(
         title = f"block {block + 1} of {n_blocks}"
         own_way: dict[str, Any] = {"seed": seed + block, "n_passes": n_passes, "title": title}
         train(trained, task.batch, task.target, task.objective, settings, **own_way)
-        move = ridge_map(_vectors(trained, task.batch), goal[before])
+        move = ridge_map(_vectors(trained, task.batch, settings), goal[before])
         own = blocks[until] == block
-        found[until[own]] = move(_vectors(trained, encode(until))[own])
+        found[until[own]] = move(_vectors(trained, encode(until), settings)[own])
     return found
 
 
-def _vectors(network: SequenceNetwork, batch: SequenceBatch) -> np.ndarray:
-    return in_input_order(sequence_vectors(network, batch, "row"), batch)
+def _vectors(network: SequenceNetwork, batch: SequenceBatch, settings: SequenceSettings) -> np.ndarray:
+    return in_input_order(sequence_vectors(network, batch, "row", verbose=settings.verbose), batch)

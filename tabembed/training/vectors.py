@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tabembed._checks import check_choice
 from tabembed.batch import TableBatch
 from tabembed.training.network import TableNetwork
+from tabembed.training.progress import tracked
 
 CHUNK = 65_536
 """Rows that are embedded at a time."""
@@ -24,13 +25,14 @@ def check_output(output: str) -> None:
 
 
 @torch.no_grad()
-def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray:
+def vectors(network: TableNetwork, batch: TableBatch, output: str, *, verbose: int = 0) -> np.ndarray:
     """What a trained network makes of rows, on the CPU.
 
     Args:
         network: a network in evaluation mode.
         batch: the rows.
         output: ``"columns"``, ``"row"``, or ``"both"``: columns, then row.
+        verbose: 1 shows a progress bar where there are more rows than are embedded at a time.
 
     Shape:
         - output: ``(n_rows, n_vectors)`` float32
@@ -42,7 +44,8 @@ def vectors(network: TableNetwork, batch: TableBatch, output: str) -> np.ndarray
     methods = [network.columns, network.row] if output == "both" else [getattr(network, output)]
     device = network.head.weight.device
     parts = (part.to(device).tensors() for part in batch.batches(CHUNK)) if len(batch) else (batch.tensors(),)
-    return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in parts]).numpy()
+    shown = tracked(parts, "vectors", -(-len(batch) // CHUNK), verbose if len(batch) > CHUNK else 0)
+    return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in shown]).numpy()
 
 
 class _InFloat64(nn.Module):

@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val
 from sklearn.pipeline import make_pipeline
 
 from tabembed import CategoricalList, TableEmbedder, TableEncoder
+from tabembed.training import vectors as vectors_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
 OUTPUTS = ("columns", "row", "both")
@@ -268,6 +269,14 @@ def test_verbose_shows_a_bar(table, embedder, capsys):
     shown = capsys.readouterr().out
     assert "all rows" in shown
     assert "fold 3 of 3" in shown
+    assert "vectors" not in shown  # so few rows are embedded at once
+
+
+def test_verbose_shows_a_bar_of_vectors_too(table, fitted, capsys, monkeypatch):
+    monkeypatch.setattr(vectors_file, "CHUNK", 70)
+    embedder = copy.deepcopy(fitted).set_params(verbose=1)
+    assert np.array_equal(embedder.transform(table[0]), fitted.transform(table[0]))
+    assert "4/4" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

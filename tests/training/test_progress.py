@@ -35,3 +35,8 @@ def test_the_bar_ends_with_an_error(capsys):
         with pytest.raises(ZeroDivisionError):
             list(tracked(broken(), "vectors", 2, 1))
     assert "1/2" in capsys.readouterr().out
+
+
+def test_items_may_count_for_several_steps(capsys):
+    assert list(tracked(["ab", "c"], "vectors", 3, 1, size=len)) == ["ab", "c"]
+    assert "3/3" in capsys.readouterr().out

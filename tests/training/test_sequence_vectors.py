@@ -89,3 +89,12 @@ def test_output_is_checked():
     network, batch = trained()
     with pytest.raises(ValueError, match="output must be one of row, entity, got 'both'"):
         sequence_vectors(network, batch, "both")
+
+
+def test_a_bar_counts_the_rows_of_many(monkeypatch, capsys):
+    network, batch = trained()
+    monkeypatch.setattr(module, "BUDGET", 45)
+    assert np.array_equal(
+        sequence_vectors(network, batch, "row", verbose=1), sequence_vectors(network, batch, "row")
+    )
+    assert f"{sum(LENGTHS)}/{sum(LENGTHS)}" in capsys.readouterr().out
