@@ -28,13 +28,18 @@ from tabembed.training.vectors import check_output, vectors
 
 
 class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
-    """Learn a vector for every category and every row of a table by predicting a target.
+    """Learn a vector for every category and every row of a table by predicting a target, or its own cells.
 
     ``fit_transform`` gives every training row vectors from a network that was not trained on it
     (out-of-fold), so a model that is trained on them is not fooled; ``transform`` uses the network
     of all rows. So ``fit(X, y).transform(X)`` differs from ``fit_transform(X, y)`` on purpose, and
     warns. There is no ``sample_weight``: a network's vectors under weights are not those of
     repeated rows, which is what scikit-learn promises of the argument.
+
+    Without ``y`` the network learns from the table alone: some cells of every row are hidden, and it predicts
+    them from the others. ``"row"`` is then made of the cells and of its last hidden layer, as principal
+    components: the first entries tell most. No target can have got into any vector, so there are no folds,
+    and ``fit_transform(X)`` is ``fit(X).transform(X)``.
 
     Args:
         encoder: a ``TableEncoder``, which turns the table into ids and numbers; ``None`` is
@@ -49,13 +54,14 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         output: what ``transform`` and ``fit_transform`` return: ``"columns"``, the categorical
             columns' vectors and the scaled numbers side by side (themselves, whatever ``numeric`` and
             ``time`` are: those shape the network and so the vectors beside them); ``"row"``, the
-            network's last hidden layer; ``"both"``. Read when they are called: changing it needs no
+            network's last hidden layer (without ``y``, principal components of it and of the cells);
+            ``"both"``. Read when they are called: changing it needs no
             new fit.
         target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"auto"``: two distinct
             values are binary; text, booleans and integers of at most 50 distinct values are
-            classes; the rest are numbers.
+            classes; the rest are numbers. Not read without ``y``.
         cv: folds of ``fit_transform``: a number (shuffled, stratified for classes), a splitter, or
-            an iterable of splits. Every row must be tested exactly once.
+            an iterable of splits. Every row must be tested exactly once. Not read without ``y``.
         embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
             dict for some.
         hidden_layer_sizes: widths of the hidden layers; the last is the width of ``"row"``.
@@ -75,7 +81,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
     Attributes:
         encoder_: the fitted ``TableEncoder``.
         network_: the trained ``TableNetwork``.
-        target_type_: the target type in use.
+        target_type_: the target type in use, ``"masked_columns"`` without ``y``.
         classes_: the classes, ``None`` for numbers.
         n_iter_: passes that were made.
         validation_losses_: loss on the held-out rows before training and after every pass; the
@@ -83,7 +89,8 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         n_features_in_: number of columns of the table.
         feature_names_in_: their names, where they had any.
 
-    Raises: ValueError when an argument or ``y`` breaks its rule, with its name in the message.
+    Raises: ValueError when an argument or ``y`` breaks its rule, with its name in the message, and without
+        ``y`` for a table in which no column can be predicted from another.
 
     >>> import pandas as pd
     >>> X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20, "rooms": range(40)})
@@ -145,7 +152,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
 
         Args:
             X: a table: pandas, polars, pyarrow, a dict of columns, or a 2-D array.
-            y: the target, one value a row, required.
+            y: the target, one value a row; ``None`` learns from the table alone.
         """
         self._fit(X, y, out_of_fold=False)
         return self
@@ -155,7 +162,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
 
         Args:
             X: a table, as in ``fit``.
-            y: the target, one value a row, required.
+            y: the target, one value a row. ``None`` learns from the table alone, without folds.
 
         Shape:
             - output: ``(n_rows, len(get_feature_names_out()))`` float32

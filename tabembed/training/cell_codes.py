@@ -22,8 +22,9 @@ class CellCodes(nn.Module):
     """Lay the cells of a row side by side as numbers from which a linear map can read off each of them.
 
     A category has a place for every id, 1 at its own; rare ones share that of the unknown id. A number has
-    its piecewise-linear code (how much of every bin lies below it), and a flag where it is missing. A time
-    has its place between the earliest (−1) and the latest (1). Lists have no code.
+    its piecewise-linear code (how much of every bin lies below it) with a flag where it is missing, and,
+    after the codes of all numbers, itself. A time has its place between the earliest (−1) and the latest
+    (1). Lists have no code.
 
     Args:
         schema: the columns of the table.
@@ -49,8 +50,9 @@ class CellCodes(nn.Module):
 
     @property
     def widths(self) -> list[int]:
-        """Numbers in the code of every cell: categories first, then numbers, then times."""
-        return [*self.n_ids, *[N_BINS + 1] * len(self.edges), *[1] * len(self.ends[0])]
+        """Widths of the parts: categories first, then codes of numbers, numbers, and times."""
+        n_numbers, n_times = len(self.edges), len(self.ends[0])
+        return [*self.n_ids, *[N_BINS + 1] * n_numbers, *[1] * (n_numbers + n_times)]
 
     def forward(
         self, ids: Tensor, values: Tensor, missing: Tensor, times: Tensor | None = None, lists: Any = None
@@ -62,7 +64,7 @@ class CellCodes(nn.Module):
         shares = piecewise_code(bounded, self.edges)
         numbers = torch.cat([shares, missing.unsqueeze(-1).to(shares)], -1).flatten(-2)
         instants = values[..., :0] if times is None else centred(times, *self.ends, 0.0)
-        return torch.cat([part.double() for part in (*places, numbers, instants)], -1)
+        return torch.cat([part.double() for part in (*places, numbers, bounded, instants)], -1)
 
 
 def _n_places(column: CategoricalColumn) -> int:

@@ -104,15 +104,12 @@ def make_masked_columns(schema: TableSchema, batch: TableBatch) -> tuple[Objecti
     task = MaskedColumns(schema, batch)
     target = task.target(batch)
     n_parts = sum(len(part[~part.isnan()].unique()) > 1 for part in target.unbind(1))
-    n_varying = n_parts + sum(
-        len(part[~part.isnan()].unique()) <= 1 and bool(part.isnan().any() and not part.isnan().all())
-        for part in target.unbind(1)
-    )
+    n_varying = sum(len(part.unique()) > 1 for part in target.nan_to_num(ABSENT).unbind(1))
     n_varying += sum(len(ragged.ids.unique()) > 1 for ragged in batch.lists.values())
     if n_parts == 0 or n_varying < 2:
         raise ValueError(
-            "X must have two columns that vary where y is None, one to be predicted from the other "
-            f"(columns of lists are not predicted), got {n_varying}"
+            "X must have a column to predict and another to predict it from where y is None, got "
+            f"{n_varying} that vary, {n_parts} of them to predict (lists are not)"
         )
     return Objective("masked_columns", task.n_outputs, task.loss), target
 

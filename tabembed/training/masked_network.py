@@ -17,6 +17,8 @@ from tabembed.training.network import TableNetwork
 
 LEARNED = 0.3
 """How far rows lie apart by what is learned, relative to how far by their cells' codes."""
+NOTHING = 1e-9
+"""Variance of a component, relative to the first, that counts as none."""
 ROWS, CHUNK = 50_000, 4096
 """Rows that principal components are found from, at most, and rows whose parts are laid out at a time."""
 
@@ -66,8 +68,8 @@ class MaskedNetwork(TableNetwork):
     def settle(self, batch: TableBatch) -> None:
         """Find the principal components of the rows that the network was trained on.
 
-        Every number's code varies by 1 in all before it is compared with others; a category's, by as much as
-        its values are mixed.
+        A number, its code and a time each vary by 1 in all before they are compared with others; a category,
+        by as much as its values are mixed.
 
         Args:
             batch: these rows.
@@ -85,7 +87,9 @@ class MaskedNetwork(TableNetwork):
         covariance = gram / len(rows) - mean.outer(mean)
         scale = self._scale(covariance.diagonal().clamp(min=0), n_codes)
         scaled = covariance * scale.outer(scale)
-        found = torch.linalg.eigh(scaled)[1].flip(1)[:, : self.row_dim].T
+        spread, axes = (part.flip(-1)[..., : self.row_dim] for part in torch.linalg.eigh(scaled))
+        # An axis along which rows differ by rounding alone is none; which way one points is a convention.
+        found = axes.T * (spread > NOTHING * spread[0])[:, None]
         found = found * found.gather(1, found.abs().argmax(1, keepdim=True)).sign()
         self.components.weight[: len(found)] = found * scale
         self.components.bias.copy_(-(self.components.weight.double() @ mean))

@@ -90,13 +90,54 @@ def test_what_other_columns_tell_is_in_the_vectors():
 
 
 @pytest.mark.parametrize(
-    "X",
+    ("X", "varying", "predicted"),
     [
-        {"city": ["Rome", "Oslo"] * 20},
-        {"city": ["Rome"] * 40, "km": [1.0] * 40},
-        {"city": ["Rome", "Oslo"] * 20, "km": [None] * 40},
+        ({"city": ["Rome", "Oslo"] * 20}, 1, 1),
+        ({"city": ["Rome"] * 40, "km": [1.0] * 40}, 0, 0),
+        ({"city": ["Rome", "Oslo"] * 20, "km": [2.0] * 40}, 1, 1),
+        ({"city": ["Rome", None] * 20, "km": [1.0, np.nan] * 20}, 2, 0),
+        ({"a": [["x"], ["y"]] * 20, "b": [["x"], ["y"]] * 20}, 2, 0),
     ],
 )
-def test_nothing_to_reconstruct(X):
-    with pytest.raises(ValueError, match="X must have two columns that vary where y is None"):
+def test_nothing_to_reconstruct(X, varying, predicted):
+    message = f"to predict it from where y is None, got {varying} that vary, {predicted} of them to predict"
+    with pytest.raises(ValueError, match=message):
         TableEmbedder().fit(pd.DataFrame(X))
+
+
+def test_lists_are_read(alone):
+    draw = np.random.RandomState(0).randint(0, 2, 400)
+    X = pd.DataFrame(
+        {"tags": [["hot"] if d else ["cold"] for d in draw], "month": np.where(draw, "July", "May")}
+    )
+    embedder = clone(alone).set_params(output="row", learning_rate_init=0.03).fit(X)
+    chance = np.log(2) / np.log(5)  # of two among five ids, the month's
+    assert min(embedder.validation_losses_) < 0.99 * chance
+    assert np.isfinite(embedder.transform(X)).all()
+
+
+def test_rows_that_are_new(alone, table):
+    X = table[0].iloc[:3].copy()
+    X["city"], X["km"], X["when"] = ["Atlantis", None, "Oslo"], [np.nan, 1e9, -1e9], pd.NaT
+    embedder = clone(alone).set_params(output="both").fit(table[0])
+    vectors = embedder.transform(X)
+    assert np.isfinite(vectors).all()
+    assert np.array_equal(vectors[1:2], embedder.transform(X.iloc[1:2]))
+    assert embedder.transform(X.iloc[:0]).shape == (0, vectors.shape[1])
+
+
+def test_growing_changes_no_row_and_is_saved(alone, table, tmp_path):
+    embedder = clone(alone).set_params(output="row").fit(table[0])
+    more = embedder.grow({"city": ["Atlantis"]})
+    X = table[0].assign(city="Atlantis")
+    assert np.array_equal(more.transform(X), embedder.transform(X))
+    more.save(tmp_path / "model")
+    assert np.array_equal(load(tmp_path / "model").transform(X), embedder.transform(X))
+
+
+def test_vectors_stand_in_falling_order_and_are_not_correlated(alone, table):
+    row = clone(alone).set_params(output="row").fit_transform(table[0]).astype(float)
+    covariance = np.cov(row.T)
+    assert (np.diff(np.diag(covariance)) <= 1e-9).all()
+    assert np.abs(covariance - np.diag(np.diag(covariance))).max() < 1e-5
+    np.testing.assert_allclose(row.mean(0), 0, atol=1e-5)
