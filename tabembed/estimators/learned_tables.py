@@ -65,7 +65,8 @@ class LearnedTables(ColumnsInHtml):
                 which asks for the row that all such values share.
 
         Returns: frame with ``category``, ``similarity`` (cosine, from 1 down) or ``distance`` (euclidean,
-            from 0 up), ``count`` and ``kind``, the closest first. The value itself and padding are left out.
+            from 0 up), ``count`` and ``kind``, the closest first. The value itself and padding are left out,
+            and the row of missing values where the fit had none.
 
         Raises: ValueError when there is no such column, or the value is not known. TypeError for a value of
             another type than in the fit.

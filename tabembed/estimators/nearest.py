@@ -17,7 +17,9 @@ BESIDE = ("category", "count", "kind")
 
 
 def nearest_rows(table: pd.DataFrame, row: int, *, k: int = 10, metric: str = "cosine") -> pd.DataFrame:
-    """The rows of an embedding table that lie closest to one of its rows; padding is no row.
+    """The rows of an embedding table that lie closest to one of its rows.
+
+    Padding is no row, nor is that of missing values where the fit had none.
 
     Args:
         table: what ``embedding_table`` gives.
@@ -47,7 +49,8 @@ def nearest_rows(table: pd.DataFrame, row: int, *, k: int = 10, metric: str = "c
     else:
         far = close = np.linalg.norm(vectors - vectors[row], axis=1)
     order = np.argsort(far, kind="stable")
-    order = order[(order != row) & (order != PADDING)][:k]
+    never = ((table["kind"] == "missing") & (table["count"] == 0)).to_numpy()  # a copy of the unknown row
+    order = order[(order != row) & (order != PADDING) & ~never[order]][:k]
     found: Any = table.loc[order, list(BESIDE)].reset_index(drop=True)
     found.insert(1, METRICS[metric], close[order])
     return found

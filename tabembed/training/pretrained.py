@@ -49,8 +49,9 @@ class PretrainedReport:
             f"{self.column}: {self.n_found:,} of {self.n_known:,} categories found, "
             f"{self.row_share:.1%} of the rows",
             f"{self.n_known - self.n_found:,} {rest}",
-            f"{self.n_unused:,} given vectors are of no known category",
         ]
+        if self.n_unused:
+            parts.append(f"{self.n_unused:,} given vectors are of no known category")
         if self.reserved:
             parts.append(f"given for {' and '.join(self.reserved)} cells, too")
         return "; ".join(parts)

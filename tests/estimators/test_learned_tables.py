@@ -77,6 +77,11 @@ def test_nearest_of_missing_and_unknown(fitted, of_sequences):
     assert set(of_sequences.nearest("outcome", "bad")["category"].dropna()) == {"good", "ugly"}
 
 
+def test_the_missing_row_of_a_column_without_gaps_is_near_nothing(fitted):
+    assert fitted.embedding_table("open")["count"][1] == 0
+    assert sorted(fitted.nearest("open", True)["kind"]) == ["known", "unknown"]
+
+
 def test_nearest_of_what_is_not_there(fitted):
     with pytest.raises(
         ValueError, match="column 'city': value must be known from the fit, got 'Atlantis'; on_"
