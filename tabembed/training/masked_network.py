@@ -17,6 +17,8 @@ from tabembed.training.network import TableNetwork
 
 LEARNED = 0.3
 """How far rows lie apart by what is learned, relative to how far by their cells' codes."""
+N_COMPONENTS = 64
+"""Width of a row's vector. The first entries tell most: a narrower one is a part of it."""
 NOTHING = 1e-9
 """Variance of a component, relative to the first, that counts as none."""
 ROWS, CHUNK = 50_000, 4096
@@ -34,7 +36,7 @@ class MaskedNetwork(TableNetwork):
 
     Shape:
         - forward: the tensors of a batch to ``(n_rows, n_outputs)``
-        - row: the same to ``(n_rows, hidden_layer_sizes[-1])``
+        - row: the same to ``(n_rows, 64)``, zeros where there are not so many components
     """
 
     codes: CellCodes
@@ -50,7 +52,8 @@ class MaskedNetwork(TableNetwork):
         """
         network = cls(schema, **own)
         network.codes = CellCodes(schema)
-        network.components = undrawn_linear(sum(network.codes.widths) + network.row_dim, network.row_dim)
+        n_parts, network.row_dim = sum(network.codes.widths) + network.row_dim, N_COMPONENTS
+        network.components = undrawn_linear(n_parts, N_COMPONENTS)
         nn.init.zeros_(network.components.weight)
         nn.init.zeros_(network.components.bias)
         return network
@@ -103,7 +106,7 @@ class MaskedNetwork(TableNetwork):
         codes = torch.cat(scales)
         spread = (variances[:n_codes] * codes**2).sum()
         learned = LEARNED * spread.sqrt() * _unit(variances[n_codes:].sum())
-        return torch.cat([codes, learned.expand(self.row_dim)])
+        return torch.cat([codes, learned.expand(len(variances) - n_codes)])
 
     def _parts(self, **tensors: Any) -> Tensor:
         return torch.cat([self.codes(**tensors), super().row(**tensors).double()], -1)

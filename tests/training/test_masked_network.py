@@ -69,7 +69,9 @@ def test_rows_are_principal_components_of_both_sources(problem):
     learned -= learned.mean(0)
     learned *= LEARNED * np.sqrt(cells.var(0).sum() / learned.var(0).sum())
     u, s, _ = np.linalg.svd(np.concatenate([cells, learned], 1), full_matrices=False)
-    expected, found = u[:, :5] * s[:5], network.row(**batch.tensors()).numpy()
+    rows = network.row(**batch.tensors()).numpy()
+    assert rows.shape == (len(batch), 64)
+    expected, found = u[:, :20] * s[:20], rows[:, :20]
     signs = np.sign((expected * found).sum(0))
     np.testing.assert_allclose(found, expected * signs, atol=1e-4)
 
