@@ -250,7 +250,7 @@ class LearnedFourierTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 splits=splits,
                 seed=seed,
                 vectors=fourier_vectors,
-                n_aligned=self.n_components,
+                aligned=[slice(None)],
             )
 
         scale = self._first_scale(X.shape[1], lambda scale: min(fit_from(scale, [])[1], default=0.0))

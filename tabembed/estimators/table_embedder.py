@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,9 @@ from tabembed.estimators.fingerprint import fingerprint, warn_of_fit
 from tabembed.estimators.learned_tables import LearnedTables
 from tabembed.estimators.saved_embedder import SavedEmbedder
 from tabembed.estimators.tables import check_names, check_table
+from tabembed.nn import PiecewiseLinearEmbedding
+from tabembed.nn.sizes import table_dims
+from tabembed.schema import TableSchema
 from tabembed.table import TableEncoder
 from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import fit_with_folds, make_splits
@@ -24,7 +27,11 @@ from tabembed.training.masked_network import MaskedNetwork, table_network
 from tabembed.training.modes import own_modes
 from tabembed.training.network import MAKERS
 from tabembed.training.objective import check_target, make_objective
-from tabembed.training.vectors import check_output, vectors
+from tabembed.training.vectors import aligned_parts, check_output, vectors
+
+MAX_DIM = 8
+"""Widest vector of a category by itself. Of a category's rows there are seldom enough for more: on loans with
+3,000 titles of jobs, wider ones cost 7 % of the error, and on no table did they help."""
 
 
 class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
@@ -46,8 +53,8 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             ``TableEncoder()``.
         numeric: makes the module of the continuous columns inside the network, such as
             ``PeriodicEmbedding`` or ``PiecewiseLinearEmbedding``, or a ``functools.partial`` of its
-            ``from_columns`` with settings; ``None`` is ``LinearEmbedding.from_columns``. One that fits
-            itself to rows (bins from trees) does so before every training, on its rows alone.
+            ``from_columns`` with settings; ``None`` is ``PiecewiseLinearEmbedding.from_columns``. One that
+            fits itself to rows (bins from trees) does so before every training, on its rows alone.
         time: makes the module of the datetime columns inside the network, such as
             ``CyclicEmbedding``; ``None`` is ``TimeEmbedding.from_columns``, a straight line. The columns
             of the output are the same with any: the place between the earliest and the latest time.
@@ -62,13 +69,18 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             classes; the rest are numbers. Not read without ``y``.
         cv: folds of ``fit_transform``: a number (shuffled, stratified for classes), a splitter, or
             an iterable of splits. Every row must be tested exactly once. Not read without ``y``.
-        embed_dims: widths of the categorical columns: ``"auto"``, a number for all of them, or a
-            dict for some.
+        embed_dims: widths of the categorical columns: ``"auto"`` (``min(n − 1, 8, round(1.6 · n^0.56))`` of
+            ``n`` categories), a number for all of them, or a dict for some.
         hidden_layer_sizes: widths of the hidden layers; the last is the width of ``"row"``.
         dropout: share of hidden units that is dropped in training.
         unknown_dropout: share of ids that counts as unknown in training, so that the unknown
             category has a trained vector too.
+        shrinkage: rows that weigh as much as the unknown category: while it is learned, the vector of a
+            category of ``n`` rows is ``n / (n + shrinkage)`` its own and else the unknown category's, which
+            so learns what rare categories have in common. 0 leaves every category to itself.
         alpha: weight decay.
+        averaging: vectors are made from a running mean of the weights; this is the share of it that a step
+            leaves. 0 takes the last weights.
         max_iter: largest number of passes over the rows (epochs).
         batch_size: rows in a minibatch; ``"auto"`` makes about 128 steps a pass, of 16 to 1024 rows.
         learning_rate_init: largest learning rate; it rises to this, then falls to zero.
@@ -110,19 +122,21 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         numeric: Any = None,
         *,
         time: Any = None,
-        output: str = "columns",
+        output: str = "both",
         target_type: str = "auto",
         cv: Any = 5,
         embed_dims: Any = "auto",
-        hidden_layer_sizes: Sequence[int] = (128, 64),
+        hidden_layer_sizes: Sequence[int] = (128, 16),
         dropout: float = 0.1,
         unknown_dropout: float = 0.02,
-        alpha: float = 0.01,
-        max_iter: int = 10,
+        shrinkage: float = 10.0,
+        alpha: float = 0.1,
+        averaging: float = 0.99,
+        max_iter: int = 20,
         batch_size: int | str = "auto",
         learning_rate_init: float = 0.003,
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 4,
+        n_iter_no_change: int = 6,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -137,7 +151,9 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.dropout = dropout
         self.unknown_dropout = unknown_dropout
+        self.shrinkage = shrinkage
         self.alpha = alpha
+        self.averaging = averaging
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate_init = learning_rate_init
@@ -219,7 +235,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         # Before the long work, so that a wrong cv is known at once.
         classes = objective.classes is not None
         splits = make_splits(self.cv, X, y, classes=classes, seed=seed) if out_of_fold and not alone else []
-        architecture = {"masked": alone, **self._architecture(objective.n_outputs)}
+        architecture = {"masked": alone, **self._architecture(encoder.schema_, objective.n_outputs)}
         schema = encoder.schema_
         initial = table_network(schema, **architecture, seed=seed)
         network, losses, out_of_fold_vectors = fit_with_folds(
@@ -231,7 +247,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             splits=splits,
             seed=seed,
             vectors=partial(vectors, output=self.output, verbose=self.verbose),
-            n_aligned=0 if self.output == "columns" else initial.row_dim,
+            aligned=aligned_parts(initial, self.output),
         )
         if isinstance(network, MaskedNetwork):
             network.settle(batch)
@@ -248,10 +264,17 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             return out_of_fold_vectors
         return vectors(network, batch, self.output, verbose=self.verbose)
 
-    def _architecture(self, n_outputs: int) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("hidden_layer_sizes", "dropout", "unknown_dropout")}
-        embedding = {name: getattr(self, name) for name in ("embed_dims", *MAKERS)}
-        return {"n_outputs": n_outputs, **own, "embedding": embedding}
+    def _architecture(self, schema: TableSchema, n_outputs: int) -> dict[str, Any]:
+        names = ("hidden_layer_sizes", "dropout", "unknown_dropout", "shrinkage")
+        numeric = PiecewiseLinearEmbedding.from_columns if self.numeric is None else self.numeric
+        embedding = {"embed_dims": self._dims(schema), "numeric": numeric, "time": self.time}
+        return {"n_outputs": n_outputs, **{n: getattr(self, n) for n in names}, "embedding": embedding}
+
+    def _dims(self, schema: TableSchema) -> Any:
+        if isinstance(self.embed_dims, int | str) and self.embed_dims != "auto":
+            return self.embed_dims
+        given = self.embed_dims if isinstance(self.embed_dims, Mapping) else {}
+        return {name: min(dim, MAX_DIM) for name, dim in table_dims(schema, "auto").items()} | dict(given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -69,7 +69,7 @@ def fit_with_folds(
     splits: Sequence[Split],
     seed: int,
     vectors: Callable[[AnyNetwork, Any], np.ndarray],
-    n_aligned: int,
+    aligned: Sequence[slice],
     coordinates: Callable[[AnyNetwork, Any], np.ndarray] | None = None,
     by_unit: bool = True,
 ) -> tuple[AnyNetwork, list[float], np.ndarray | None]:
@@ -87,7 +87,7 @@ def fit_with_folds(
         splits: pairs (training units, tested units); empty for the full fit alone.
         seed: all that is random in the full fit follows from it, in each fold from one of the next.
         vectors: what a network makes of units.
-        n_aligned: how many of the last entries of a vector ``cross_fit`` maps.
+        aligned: as in ``cross_fit``.
         coordinates: as in ``cross_fit``.
         by_unit: as in ``cross_fit``.
 
@@ -108,7 +108,7 @@ def fit_with_folds(
         return network
 
     places = None if by_unit else examples.places
-    found = cross_fit(splits, batch, network, fit_fold, vectors, n_aligned, coordinates, places)
+    found = cross_fit(splits, batch, network, fit_fold, vectors, aligned, coordinates, places)
     return network, losses, found
 
 
@@ -127,7 +127,7 @@ def cross_fit(
     full: AnyNetwork,
     fit: Callable[[int, Tensor], AnyNetwork],
     vectors: Callable[[AnyNetwork, Any], np.ndarray],
-    n_aligned: int,
+    aligned: Sequence[slice],
     coordinates: Callable[[AnyNetwork, Any], np.ndarray] | None = None,
     places: Callable[[Tensor], Tensor] | None = None,
 ) -> np.ndarray:
@@ -139,10 +139,10 @@ def cross_fit(
         full: the network that was trained on all units.
         fit: trains a network on some units; given the fold's number and the units.
         vectors: what a network makes of units.
-        n_aligned: how many of the last entries of a vector are mapped to the coordinates of
-            ``full``; the others share them because all folds start from the same weights.
-        coordinates: vectors whose coordinates those entries have, if not their own: one linear map
-            takes both, but there may be more of these to find it from.
+        aligned: parts of a vector that are each mapped to the coordinates of ``full``: those of a column,
+            or of a row. Folds start from the same weights, but do not stay together.
+        coordinates: vectors whose coordinates those parts have, if not their own: one affine map takes
+            both, but there may be more of these to find it from.
         places: which of the vectors of all units belong to some of them; ``None``: one a unit.
 
     Shape:
@@ -152,10 +152,11 @@ def cross_fit(
     for fold, (units, tested) in enumerate((torch.from_numpy(a), torch.from_numpy(b)) for a, b in splits):
         network = fit(fold, units)
         part = vectors(network, batch[tested])
-        if n_aligned:
-            seen, aligned = batch[units], slice(part.shape[1] - n_aligned, None)
-            theirs, ours = ((coordinates or vectors)(net, seen)[:, -n_aligned:] for net in (network, full))
-            part[:, aligned] = ridge_map(theirs, ours)(part[:, aligned])
+        if aligned:
+            theirs, ours = ((coordinates or vectors)(net, batch[units]) for net in (network, full))
+            for entries in aligned:
+                move = ridge_map(theirs[:, entries], ours[:, entries])
+                part[:, entries] = move(part[:, entries])
         parts.append(part)
         order.append(tested if places is None else places(tested))
     return np.concatenate(parts)[np.argsort(torch.cat(order).numpy())]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tabembed._checks import check_integer, check_probability, check_real
+from tabembed.training.averaging import averaged
 from tabembed.training.bins import adapt_bins
 from tabembed.training.examples import Examples
 from tabembed.training.network import Network
@@ -31,6 +32,7 @@ class Settings:
     alpha: float = 0.01
     validation_fraction: float = 0.1
     n_iter_no_change: int = 4
+    averaging: float = 0.0
     device: str = "cpu"
     verbose: int = 0
 
@@ -41,7 +43,7 @@ class Settings:
         check_real(alpha=self.alpha, learning_rate_init=self.learning_rate_init)
         if self.learning_rate_init == 0:
             raise ValueError(f"learning_rate_init must be positive, got {self.learning_rate_init}")
-        check_probability(validation_fraction=self.validation_fraction)
+        check_probability(validation_fraction=self.validation_fraction, averaging=self.averaging)
         try:
             torch.device(self.device)
         except (RuntimeError, TypeError):
@@ -50,7 +52,8 @@ class Settings:
     @classmethod
     def of(cls, estimator: Any) -> Settings:
         """The arguments of an estimator that say how to train; ``"auto"`` is a GPU if there is one."""
-        given = {field.name: getattr(estimator, field.name) for field in fields(cls)}
+        names = (field.name for field in fields(cls) if hasattr(estimator, field.name))
+        given = {name: getattr(estimator, name) for name in names}
         if given["device"] == "auto":
             given["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(**given)
@@ -106,16 +109,19 @@ def train(
     held_out = examples[validation].unseen_to_unknown(examples[training])
     examples = examples[training].ready(settings)
     adapt_bins(network, examples.rows, examples.row_target, objective)
+    network.shrink_rare(examples.batch)
+    kept = averaged(network, settings.averaging) if settings.averaging else None
     _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
     groups = network.param_groups(settings.learning_rate_init, settings.alpha)
     optimizer = torch.optim.AdamW(groups, fused=True)
     n_steps = settings.max_iter * examples.n_steps(settings)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, n_steps))
-    losses = [_mean_loss(network, held_out, objective)] if len(held_out) else []
-    best = copy.deepcopy(network.state_dict())
+    state: nn.Module = network if kept is None else kept.module
+    losses = [_mean_loss(state, held_out, objective)] if len(held_out) else []
+    best = copy.deepcopy(state.state_dict())
     passes = range(settings.max_iter if n_passes is None else n_passes)
     with progress(title, len(passes), settings.verbose) as advance:
-        for _ in passes:
+        for n_done in passes:
             network.train()
             for part in examples.steps(settings, order_generator):
                 loss = objective.loss(network(**part.batch.tensors()), part.target)
@@ -123,22 +129,31 @@ def train(
                 loss.backward()
                 optimizer.step()
                 schedule.step()
+                if kept is not None:
+                    kept.update_parameters(network)
             advance()
+            _check_finite(float(loss.detach()), n_done, settings)
             if not len(held_out):
                 continue
-            losses.append(_mean_loss(network, held_out, objective))
+            losses.append(_mean_loss(state, held_out, objective))
             best_pass = losses.index(min(losses))
             if best_pass == len(losses) - 1:
-                best = copy.deepcopy(network.state_dict())
+                best = copy.deepcopy(state.state_dict())
             elif len(losses) - 1 - best_pass >= settings.n_iter_no_change:
                 break
-    if len(held_out):
-        network.load_state_dict(best)
+    network.load_state_dict(best if len(held_out) else state.state_dict())
     network.forget_unseen(examples.batch)
     _set_generator(network, None)
     network.eval()
     network.requires_grad_(False)
     return losses
+
+
+def _check_finite(loss: float, n_done: int, settings: Settings) -> None:
+    """Raises: ValueError when a training has run away: no later pass would bring it back."""
+    if not math.isfinite(loss):
+        rate = f"learning_rate_init={settings.learning_rate_init:g}"
+        raise ValueError(f"loss must stay finite, got {loss} in pass {n_done + 1}; {rate} may be too large")
 
 
 def _split(n_units: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -156,7 +171,7 @@ def _rate(step: int, n_steps: int) -> float:
 
 
 @torch.no_grad()
-def _mean_loss(network: Network, examples: Examples, objective: Objective) -> float:
+def _mean_loss(network: nn.Module, examples: Examples, objective: Objective) -> float:
     network.eval()
     mean, total = 0.0, n_targets(examples.target)
     for part in examples.parts():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tabembed._checks import check_integer
+from tabembed._checks import check_integer, check_real
 from tabembed.batch import TableBatch
 from tabembed.functional.position import centred
 from tabembed.nn import TableEmbedding
@@ -18,6 +18,7 @@ from tabembed.nn.draws import undrawn_linear, uniform_
 from tabembed.nn.dropout import Dropout
 from tabembed.schema import MISSING, UNKNOWN, TableSchema
 from tabembed.training.examples import Examples, TableExamples
+from tabembed.training.shrinkage import settle, shrink_rare
 
 MAKERS = ("numeric", "time")
 """Arguments of ``TableEmbedding`` that make a module of some columns."""
@@ -64,6 +65,9 @@ class Network(nn.Module):
         """Parameter groups for an optimiser."""
         raise NotImplementedError
 
+    def shrink_rare(self, training: Any) -> None:
+        """Let ids of which a batch of ``training`` has few rows share a vector, until ``forget_unseen``."""
+
     def forget_unseen(self, training: Any) -> None:
         """Take back what a batch of ``training`` has not taught: nothing, where there are no ids."""
 
@@ -78,6 +82,8 @@ class TableNetwork(Network):
             vector.
         dropout: share of hidden units that is dropped in training.
         unknown_dropout: share of ids that is replaced by the unknown id in training.
+        shrinkage: rows that weigh as much as the unknown category in a category's vector while it is
+            learned; 0 leaves every category to itself.
         embedding: ``embed_dims``, ``numeric`` and ``time`` of ``TableEmbedding``.
         seed: every initial weight follows from it.
 
@@ -95,14 +101,16 @@ class TableNetwork(Network):
         hidden_layer_sizes: Sequence[int] = (128, 64),
         dropout: float = 0.0,
         unknown_dropout: float = 0.0,
+        shrinkage: float = 0.0,
         embedding: Mapping[str, Any] = MappingProxyType({}),
         seed: int = 0,
     ) -> None:
         if not isinstance(hidden_layer_sizes, Sequence) or isinstance(hidden_layer_sizes, str):
             raise TypeError(f"hidden_layer_sizes must be a sequence of widths, got {hidden_layer_sizes!r}")
         check_integer(**{f"hidden_layer_sizes[{i}]": size for i, size in enumerate(hidden_layer_sizes)})
+        check_real(shrinkage=shrinkage)
         super().__init__()
-        self.schema = schema
+        self.schema, self.shrinkage = schema, shrinkage
         self.embedding = TableEmbedding(schema, **embedding, unknown_dropout=unknown_dropout, seed=seed)
         generator = torch.Generator().manual_seed(seed)
         sizes = [self.embedding.output_dim, *hidden_layer_sizes]
@@ -170,8 +178,13 @@ class TableNetwork(Network):
         own = self.embedding.param_groups(learning_rate, weight_decay)
         return [*own, {"params": dense, "lr": learning_rate, "weight_decay": weight_decay}]
 
+    def shrink_rare(self, training: TableBatch) -> None:
+        """Let a category of ``n`` rows of ``training`` be ``n / (n + shrinkage)`` itself, else unknown."""
+        shrink_rare(self.embedding, ids_by_column(self.schema, training), self.shrinkage)
+
     def forget_unseen(self, training: TableBatch) -> None:
-        """Give every id that no row of ``training`` has the vector of the unknown id."""
+        """Make plain tables of shrunk ones; give ids that no row of ``training`` has the unknown vector."""
+        settle(self.embedding)
         forget_unseen(ids_by_column(self.schema, training), self.embedding.weight)
 
     def _dims(self) -> dict[str, int]:

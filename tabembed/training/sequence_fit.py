@@ -67,7 +67,7 @@ def fit_sequences(
         splits=splits,
         seed=seed,
         vectors=partial(sequence_vectors, output=output, verbose=settings.verbose),
-        n_aligned=task.initial.row_dim,
+        aligned=[slice(None)],
         # An entity's vector is a mean of its rows' vectors, so the map of rows is the map of entities, too.
         coordinates=partial(sequence_vectors, output="row", verbose=settings.verbose),
         by_unit=output == "entity",

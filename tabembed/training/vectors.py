@@ -48,6 +48,21 @@ def vectors(network: TableNetwork, batch: TableBatch, output: str, *, verbose: i
     return torch.cat([torch.cat([m(**part) for m in methods], -1).cpu() for part in shown]).numpy()
 
 
+def aligned_parts(network: TableNetwork, output: str) -> list[slice]:
+    """Entries that have coordinates of their own: those of each column of categories or lists, and a row's.
+
+    Args:
+        network: whose vectors they are.
+        output: as in ``vectors``.
+    """
+    widths = network.column_widths() if output != "row" else {}
+    ends = dict(zip(widths, np.cumsum(list(widths.values())).tolist(), strict=True))
+    learned = (*network.schema.categorical, *network.schema.lists) if widths else ()
+    parts = [slice(ends[column.name] - widths[column.name], ends[column.name]) for column in learned]
+    start = sum(widths.values())
+    return parts if output == "columns" else [*parts, slice(start, start + network.row_dim)]
+
+
 class _InFloat64(nn.Module):
     """A module of numbers or times in float64: in float32 a matrix product rounds a row otherwise when
     other rows stand beside it."""
