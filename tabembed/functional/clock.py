@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import torch
 from torch import Tensor
 
+from tabembed.functional.search import edges_passed
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = 10**9
 _STEP = timedelta(days=7)
@@ -75,7 +77,7 @@ def on_the_wall(times: Tensor, clock: Clock) -> Tensor:
         return times
     changes = torch.tensor(clock.changes, dtype=torch.int64, device=times.device)
     offsets = torch.tensor(clock.offsets, dtype=torch.int64, device=times.device)
-    return times + offsets[torch.bucketize(times.contiguous(), changes, right=True)]
+    return times + offsets[edges_passed(changes, times)]
 
 
 def _zone(name: str) -> tzinfo:

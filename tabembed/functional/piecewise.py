@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from tabembed._checks import check_integer, is_concrete
 from tabembed.functional.phase import widened
+from tabembed.functional.search import edges_passed
 
 
 def quantile_edges(values: Tensor, n_bins: int = 48, counts: Tensor | None = None) -> Tensor:
@@ -116,7 +117,7 @@ def find_bins(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
     last = edges[:, -1:]
     inner = edges[:, 1:-1].masked_fill(edges[:, 1:-1] >= last, math.inf)  # no bin begins at the last edge
     rows = x.unsqueeze(0).movedim(-1, 0)
-    bins = torch.searchsorted(inner, rows.flatten(1).contiguous(), right=True)
+    bins = edges_passed(inner, rows.flatten(1))
     bins = bins.view(rows.shape).movedim(0, -1).squeeze(0).contiguous()
     place = bins + _first(edges[:, 1:])
     width = edges.diff().flatten()[place]
