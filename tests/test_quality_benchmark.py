@@ -69,7 +69,7 @@ def test_test_rows_are_fixed_and_nobody_else_sees_them(n_rows):
     assert test.tolist() == same.tolist()
     assert len(test) == min(10_000, round(0.3 * n_rows))
     pool = n_rows - len(test)
-    assert len(train) == (20_000 if pool >= 23_500 else int(0.85 * pool))
+    assert len(train) == (10_000 if pool >= 12_000 else int(0.85 * pool))
     for drawn in (train, other, *tables.dev_split(table, 0), *tables.dev_split(table, 5)):
         assert len(set(drawn)) == len(drawn)
         assert not set(drawn) & set(test)
@@ -94,7 +94,7 @@ def test_an_official_test_part_is_kept_apart_whole():
     train, test = tables.split(made(50_000, may_test=official), 0)
     assert len(test) == 10_000
     assert official[test].all()
-    assert len(train) == 20_000
+    assert len(train) == 10_000
     assert not official[train].any()
 
 

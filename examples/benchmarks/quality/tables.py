@@ -16,11 +16,11 @@ import pandas as pd
 
 from tabembed.datasets import PackageFile, fetch_adult, fetch_flights
 
-MOST_TRAINED, MOST_TESTED = 20_000, 10_000
+MOST_TRAINED, MOST_TESTED = 10_000, 10_000
 TESTED_SHARE = 0.3
 DRAWN_SHARE = 0.85
 """Of a pool that 20,000 rows would nearly use up: else all seeds would train on the same rows."""
-SMALL_POOL = 23_500
+SMALL_POOL = 12_000
 TEST_SEED, DEV_SEED = 2013, 1994
 RARE_SPECIES = 50
 LATE = 15
