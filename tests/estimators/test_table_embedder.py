@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val
 from sklearn.pipeline import make_pipeline
 
 from tabembed import CategoricalList, TableEmbedder, TableEncoder
+from tabembed.training import crossfit
 from tabembed.training import vectors as vectors_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:TableEmbedder.transform got the table")
@@ -40,7 +41,7 @@ def test_columns_are_vectors_and_scaled_numbers_in_the_order_of_the_table(table,
     X, _ = table
     vectors, names = fitted.transform(X), fitted.get_feature_names_out().tolist()
     batch = fitted.encoder_.transform(X)
-    assert names == ["city_e0", "city_e1", "km", "when", "open_e0"]
+    assert names == ["city_e0", "city_e1", "km", "when", "open_e0", *(f"row_e{i}" for i in range(8))]
     assert np.array_equal(vectors[:, names.index("km")], batch.values[:, 0].numpy())
     city = fitted.embedding_table("city")
     assert np.array_equal(vectors[:, :2], city[["e0", "e1"]].to_numpy()[batch.ids[:, 0]])
@@ -58,16 +59,16 @@ def test_output_needs_no_new_fit(table, fitted):
     assert np.array_equal(parts["both"], np.hstack([parts["columns"], parts["row"]]))
 
 
-def test_fit_transform_is_out_of_fold(table, embedder):
+def test_fit_transform_is_out_of_fold(table, embedder, monkeypatch):
     X, y = table
-    embedder.output = "both"
     out_of_fold = embedder.fit_transform(X, y)
     assert np.array_equal(embedder.transform(X), embedder.fit(X, y).transform(X))
     learned = ["e" in name.removeprefix("when") for name in embedder.get_feature_names_out()]
     assert not np.allclose(out_of_fold[:, learned], embedder.transform(X)[:, learned], atol=1e-4)
     # The target of a tested row cannot reach its own vectors except through the map to the full fit.
     # Without rows held out the full fit does not choose the number of passes either.
-    embedder.output, embedder.cv, embedder.validation_fraction = "columns", KFold(2), 0.0
+    embedder.cv, embedder.validation_fraction = KFold(2), 0.0
+    monkeypatch.setattr(crossfit, "ridge_map", lambda source, goal: lambda x: x)
     before = embedder.fit_transform(X, y)
     changed = y.copy()
     changed[: len(y) // 2] = y[: len(y) // 2][::-1]
@@ -240,11 +241,32 @@ def test_arguments_stay_as_they_were(table, embedder):
         ({"target_type": "ranks"}, "target_type must be one of auto, continuous, binary, multiclass, got"),
         ({"cv": 1}, "cv must be at least 2, got 1"),
         ({"dropout": 1.5}, "dropout must"),
+        ({"shrinkage": -1.0}, "shrinkage must be finite and at least 0, got -1.0"),
+        ({"shrinkage": np.nan}, "shrinkage must be finite and at least 0, got nan"),
+        ({"averaging": 1.0}, "averaging must be at least 0 and below 1, got 1.0"),
+        (
+            {"learning_rate_init": 1e6},
+            r"loss must stay finite, got .* in pass 1; learning_rate_init=1e\+06 may be",
+        ),
     ],
 )
 def test_bad_arguments(table, embedder, params, message):
     with pytest.raises(ValueError, match=message):
         embedder.set_params(**params).fit_transform(*table)
+
+
+@pytest.mark.parametrize("name", ["shrinkage", "averaging"])
+def test_arguments_of_another_kind(table, embedder, name):
+    with pytest.raises(TypeError, match=f"{name} must be a number, got 'much'"):
+        embedder.set_params(**{name: "much"}).fit(*table)
+
+
+@pytest.mark.parametrize("other", [{"shrinkage": 0.0}, {"averaging": 0.0}])
+@pytest.mark.parametrize("target", [True, False])
+def test_how_weights_are_shared_and_averaged_matters(table, embedder, other, target):
+    X, y = table[0], table[1] if target else None
+    default = embedder.set_params(max_iter=1).fit(X, y).transform(X)
+    assert not np.allclose(clone(embedder).set_params(**other).fit(X, y).transform(X), default, atol=1e-5)
 
 
 def test_bad_tables(table, embedder):

@@ -6,7 +6,7 @@ import torch
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
 
 from tabembed import LearnedFourierFeatures, TableEncoder
-from tabembed.training.crossfit import fit_with_folds, make_splits, ridge_map
+from tabembed.training.crossfit import RIDGE, cross_fit, fit_with_folds, make_splits, ridge_map
 from tabembed.training.fourier import FourierNetwork, fourier_vectors
 from tabembed.training.loop import Settings, train
 from tabembed.training.objective import make_objective
@@ -54,14 +54,49 @@ def test_ridge_map_undoes_a_turn_and_a_shift():
     np.testing.assert_allclose(move(source[300:]), source[300:] @ turn + 2, atol=0.02)
 
 
+def ridge_on_rows(source, goal):
+    """The same map by least squares in float64: one more row for the penalty of every entry."""
+    source, goal = source.astype(np.float64), goal.astype(np.float64)
+    centre, goal_centre = source.mean(0), goal.mean(0)
+    width = source.shape[1]
+    penalty = RIDGE * ((source - centre) ** 2).sum() / width
+    rows = np.vstack([source - centre, np.sqrt(penalty) * np.eye(width)])
+    matrix = np.linalg.lstsq(rows, np.vstack([goal - goal_centre, np.zeros((width, width))]))[0]
+    return lambda x: (x - centre) @ matrix + goal_centre
+
+
+def test_every_column_is_mapped_by_itself_as_its_rows_weigh():
+    """Vectors of two columns and a number: a category weighs as much as it has rows, the number stays."""
+    draw = np.random.RandomState(0)
+    ids = np.stack([draw.zipf(1.5, 301).clip(max=6), draw.randint(0, 4, 301)], 1)
+    tables = [[draw.randn(7, 3), draw.randn(4, 2)] for _ in range(3)]  # of the full fit and of two folds
+    number = draw.randn(301, 1)
+    rows = torch.arange(301)
+    splits = [(np.arange(150, 301), np.arange(150)), (np.arange(150), np.arange(150, 301))]
+
+    def vectors(tables, units):
+        a, b = ids[units.numpy()].T
+        return np.hstack([tables[0][a], number[units.numpy()], tables[1][b]]).astype(np.float32)
+
+    parts = [slice(0, 3), slice(4, 6)]
+    found = cross_fit(splits, rows, tables[0], lambda fold, _: tables[fold + 1], vectors, parts)
+    for fold, (units, tested) in enumerate(splits, 1):
+        ours, theirs = (vectors(tables[i], torch.from_numpy(units)) for i in (0, fold))
+        expected = vectors(tables[fold], torch.from_numpy(tested))
+        for part in parts:
+            expected[:, part] = ridge_on_rows(theirs[:, part], ours[:, part])(expected[:, part])
+        np.testing.assert_allclose(found[tested], expected, atol=1e-5)
+        assert np.array_equal(found[tested, 3], number[tested, 0].astype(np.float32))
+
+
 def test_ridge_map_bears_constant_vectors():
     move = ridge_map(np.zeros((5, 2)), np.ones((5, 2)))
     assert move(np.zeros((1, 2))).tolist() == [[1.0, 1.0]]
 
 
-@pytest.mark.parametrize("n_aligned", [0, 2])
+@pytest.mark.parametrize("aligned", [[], [slice(1, 3)], [slice(0, 1), slice(1, 3)]])
 @pytest.mark.parametrize("fraction", [0.0, 0.2])
-def test_full_fit_then_folds_step_by_step(fraction, n_aligned):
+def test_full_fit_then_folds_step_by_step(fraction, aligned):
     """Every step spelled out: seeds, passes of the folds, and whose coordinates the vectors have."""
     draw = np.random.RandomState(0)
     x = draw.randn(60)
@@ -83,7 +118,7 @@ def test_full_fit_then_folds_step_by_step(fraction, n_aligned):
         splits=splits,
         seed=7,
         vectors=fourier_vectors,
-        n_aligned=n_aligned,
+        aligned=aligned,
     )
     full = untrained()
     assert losses == train(full, batch, target, objective, settings, seed=7)
@@ -97,9 +132,9 @@ def test_full_fit_then_folds_step_by_step(fraction, n_aligned):
         fold, rows = untrained(), torch.from_numpy(rows)
         train(fold, batch[rows], target[rows], objective, settings, seed=7 + number, n_passes=kept)
         part = fourier_vectors(fold, batch[torch.from_numpy(tested)])
-        if n_aligned:
-            theirs, ours = (fourier_vectors(net, batch[rows])[:, -n_aligned:] for net in (fold, full))
-            part[:, -n_aligned:] = ridge_map(theirs, ours)(part[:, -n_aligned:])
+        theirs, ours = (fourier_vectors(net, batch[rows]) for net in (fold, full))
+        for entries in aligned:
+            part[:, entries] = ridge_map(theirs[:, entries], ours[:, entries])(part[:, entries])
         expected[tested] = part
     np.testing.assert_array_equal(found, expected)
     again = fit_with_folds(
@@ -111,6 +146,6 @@ def test_full_fit_then_folds_step_by_step(fraction, n_aligned):
         splits=[],
         seed=7,
         vectors=fourier_vectors,
-        n_aligned=n_aligned,
+        aligned=aligned,
     )
     assert again[1:] == (losses, None)

@@ -127,3 +127,17 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(problem):
     alone = np.concatenate([vectors(network, batch[i : i + 1], "both") for i in range(len(batch))])
     np.testing.assert_allclose(alone, together, rtol=1e-6, atol=1e-9)
     assert vectors(network, batch[:0], "both").shape == (0, together.shape[1])
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.1])
+def test_a_training_that_runs_away_says_so(problem, fraction):
+    schema, batch, target, objective = problem
+    settings = Settings(learning_rate_init=1e6, validation_fraction=fraction)
+    message = r"^loss must stay finite, got (nan|inf) in pass 1; learning_rate_init=1e\+06 may be too large$"
+    with pytest.raises(ValueError, match=message):
+        train(TableNetwork(schema, 1), batch, target, objective, settings)
+    infinite = target.clone()
+    infinite[::3] = torch.inf
+    message = "loss must stay finite, got (nan|inf) in pass 1; learning_rate_init=0.003 may be too large"
+    with pytest.raises(ValueError, match=message):
+        train(TableNetwork(schema, 1), batch, infinite, objective, Settings(averaging=0.9))
