@@ -67,7 +67,7 @@ def test_test_rows_are_fixed_and_nobody_else_sees_them(n_rows):
     train, test = tables.split(table, 0)
     other, same = tables.split(table, 1)
     assert test.tolist() == same.tolist()
-    assert len(test) == min(10_000, round(0.3 * n_rows))
+    assert len(test) == min(10_000, int(0.3 * n_rows))
     pool = n_rows - len(test)
     assert len(train) == (10_000 if pool >= 12_000 else int(0.85 * pool))
     for drawn in (train, other, *tables.dev_split(table, 0), *tables.dev_split(table, 5)):
@@ -86,7 +86,7 @@ def test_choices_are_made_inside_the_pool_on_rows_that_are_fixed(n_rows):
     assert set(train) != set(other)
     assert not (set(train) | set(other)) & set(valid)
     pool = n_rows - len(tables.split(table, 0)[1])
-    assert len(valid) == min(10_000, round(0.3 * pool))
+    assert len(valid) == min(10_000, int(0.3 * pool))
 
 
 def test_an_official_test_part_is_kept_apart_whole():

@@ -19,9 +19,10 @@ from tabembed.datasets import PackageFile, fetch_adult, fetch_flights
 MOST_TRAINED, MOST_TESTED = 10_000, 10_000
 TESTED_SHARE = 0.3
 DRAWN_SHARE = 0.85
-"""Of a pool that 20,000 rows would nearly use up: else all seeds would train on the same rows."""
+"""Of a pool that the rows to train on would nearly use up: else all seeds would train on the same rows."""
 SMALL_POOL = 12_000
-TEST_SEED, DEV_SEED = 2013, 1994
+TEST_SEED, TEST_SEED_ALONE, DEV_SEED = 0, 2013, 1994
+"""Settings with a target and settings without one were each chosen on rows outside their own draw of test rows."""
 RARE_SPECIES = 50
 LATE = 15
 """Minutes of delay at the gate from which a flight counts as late."""
@@ -110,29 +111,37 @@ class Table:
     dropped: str = ""
 
 
-def split(table: Table, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the rows to train on and to test on: the former by seed, the latter always the same."""
-    pool, test = _pool_and_test(table)
+def split(table: Table, seed: int, *, alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the rows to train on and to test on: the former by seed, the latter always the same.
+
+    Args:
+        table: from ``TABLES``.
+        seed: draws the rows to train on.
+        alone: whether encodings learn without a target.
+    """
+    pool, test = _pool_and_test(table, alone)
     return _drawn(pool, seed, table.in_time), test
 
 
-def dev_split(table: Table, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def dev_split(table: Table, seed: int, *, alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Positions of rows to train on and to validate on, for choices: both from the pool alone."""
-    pool, _ = _pool_and_test(table)
+    pool, _ = _pool_and_test(table, alone)
     may = None if table.may_validate is None else table.may_validate[pool]
-    rest, valid = _parted(len(pool), may, DEV_SEED)
+    rest, valid = _parted(len(pool), may, np.random.default_rng(DEV_SEED))
     return _drawn(pool[rest], seed, table.in_time), pool[valid]
 
 
-def _pool_and_test(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    return _parted(len(table.y), table.may_test, TEST_SEED)
+def _pool_and_test(table: Table, alone: bool) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(TEST_SEED_ALONE) if alone else np.random.RandomState(TEST_SEED)
+    return _parted(len(table.y), table.may_test, rng)
 
 
-def _parted(n_rows: int, may: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _parted(
+    n_rows: int, may: np.ndarray | None, rng: np.random.Generator | np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
     """Those left, and those drawn from the rows that may be, or from all of them; both in rising order."""
-    rng = np.random.default_rng(seed)
     if may is None:
-        size = min(MOST_TESTED, round(TESTED_SHARE * n_rows))
+        size = min(MOST_TESTED, int(TESTED_SHARE * n_rows))
         drawn = np.sort(rng.permutation(n_rows)[:size])
         return np.setdiff1d(np.arange(n_rows), drawn), drawn
     candidates = np.flatnonzero(may)

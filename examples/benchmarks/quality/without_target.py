@@ -61,7 +61,7 @@ def labelled(y: np.ndarray, share: float, task: str) -> Iterator[np.ndarray]:
 
 def measure(table: Table, dev: bool) -> dict[str, Any]:
     """Scores of both encodings: by share of labels and model, one for every draw."""
-    train, test = (dev_split if dev else split)(table, 0)
+    train, test = (dev_split if dev else split)(table, 0, alone=True)
     y = table.y if table.task == "continuous" else (table.y == np.unique(table.y)[0]).astype(int)
     start = time.perf_counter()
     embedder = TableEmbedder(output="row", random_state=0)
