@@ -22,7 +22,7 @@ DRAWN_SHARE = 0.85
 """Of a pool that the rows to train on would nearly use up: else all seeds would train on the same rows."""
 SMALL_POOL = 12_000
 TEST_SEED, TEST_SEED_ALONE, DEV_SEED = 0, 2013, 1994
-"""Settings with a target and settings without were each chosen on rows outside their own draw of test rows."""
+"""Settings with a target and without were each chosen on rows outside their own draw of test rows."""
 RARE_SPECIES = 50
 LATE = 15
 """Minutes of delay at the gate from which a flight counts as late."""
