@@ -72,11 +72,11 @@ class LearnedTables(ColumnsInHtml):
             another type than in the fit.
 
         >>> from tabembed import TableEmbedder
-        >>> X = pd.DataFrame({"city": ["Rome", "Oslo", "Bergen"] * 20})
+        >>> X = pd.DataFrame({"city": ["Rome", "Oslo", "Bergen"] * 60})
         >>> embedder = TableEmbedder(random_state=0).fit(X, X["city"] != "Rome")
         >>> embedder.nearest("city", "Oslo", k=1)[["category", "count", "kind"]]
           category  count   kind
-        0   Bergen     20  known
+        0   Bergen     60  known
         """
         check_choice(("error", "row"), on_unknown=on_unknown)
         table = self.embedding_table(column)

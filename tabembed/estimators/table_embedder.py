@@ -108,7 +108,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
     >>> X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20, "rooms": range(40)})
     >>> embedder = TableEmbedder(cv=2, random_state=0)
     >>> embedder.fit_transform(X, X["city"] == "Rome").shape
-    (40, 2)
+    (40, 18)
     >>> embedder.get_feature_names_out().tolist()
     ['city_e0', 'rooms']
     """
