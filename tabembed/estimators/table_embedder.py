@@ -109,8 +109,8 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
     >>> embedder = TableEmbedder(cv=2, random_state=0)
     >>> embedder.fit_transform(X, X["city"] == "Rome").shape
     (40, 18)
-    >>> embedder.get_feature_names_out().tolist()
-    ['city_e0', 'rooms']
+    >>> embedder.get_feature_names_out()[:3].tolist()
+    ['city_e0', 'rooms', 'row_e0']
     """
 
     _encoder_class = TableEncoder
