@@ -35,7 +35,7 @@ class Row(nn.Module):
         return self.network.row(ids=ids, values=values, missing=missing)
 
 
-# Two things are served: the encoder, which makes tensors of rows, and the network, which makes vectors of them.
+# Two things are served: the encoder, which makes tensors of a row, and the network, which makes its vector.
 here = TemporaryDirectory()
 folder = Path(here.name)
 embedder.encoder_.save(folder / "encoder")

@@ -76,8 +76,9 @@ class ListEmbedding(nn.Module):
 def mean_of_cells(rows: Tensor, counted: Tensor, offsets: Tensor, n_cells: int) -> Tensor:
     """Mean over every cell of the rows that count, zeros for a cell without any, in float32 or wider."""
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    position = torch.arange(rows.shape[0], device=rows.device)
-    cell = torch.searchsorted(offsets[1:], position, right=True)
+    # How many cells end at or before each row: counted and not searched for, as ONNX has no search.
+    ends = offsets.new_zeros(rows.shape[0] + 1).index_add(0, offsets[1:], torch.ones_like(offsets[1:]))
+    cell = ends.cumsum(0)[:-1]
     total = wide.new_zeros(n_cells, rows.shape[1]).index_add(0, cell, wide)
     count = wide.new_zeros(n_cells).index_add(0, cell, counted.to(wide.dtype))
     return (total / count.clamp(min=1).unsqueeze(-1)).to(rows.dtype)
