@@ -11,6 +11,7 @@ import torch
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from torch import Tensor
 
+from tabembed.table.warn import warn_user
 from tabembed.training.loop import Settings, train
 from tabembed.training.network import Network
 from tabembed.training.objective import Objective
@@ -37,7 +38,7 @@ def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> 
         classes: whether ``y`` holds classes.
         seed: the shuffle of an integer ``cv`` follows from it.
 
-    Raises: ValueError when a row is not tested exactly once.
+    Raises: ValueError when a row is not tested exactly once, or a fold trains on rows that it tests.
 
     >>> splits = make_splits(2, None, np.arange(4), classes=False, seed=0)
     >>> sorted(np.concatenate([tested for _, tested in splits]).tolist())
@@ -47,16 +48,54 @@ def make_splits(cv: Any, X: Any, y: np.ndarray, *, classes: bool, seed: int) -> 
         if cv < 2:
             raise ValueError(f"cv must be at least 2, got {cv}")
         cv = (StratifiedKFold if classes else KFold)(int(cv), shuffle=True, random_state=seed)
+        # Two fractions may be classes here, and are none to scikit-learn.
+        y = np.unique(y, return_inverse=True)[1] if classes else y
     rows = np.arange(len(y))
     table = X if hasattr(X, "shape") else rows[:, None]
     pairs = check_cv(cv, y, classifier=classes).split(table, y)
     splits = [(rows[train], rows[test]) for train, test in pairs]
-    tested = np.bincount(np.concatenate([rows[:0], *(test for _, test in splits)]), minlength=len(y))
-    if not (tested == 1).all():
-        never, often = int((tested == 0).sum()), int((tested > 1).sum())
+    times = np.bincount(np.concatenate([rows[:0], *(test for _, test in splits)]), minlength=len(y))
+    if not (times == 1).all():
+        never, often = int((times == 0).sum()), int((times > 1).sum())
         got = f"{never} rows never and {often} more than once"
         raise ValueError(f"cv must test every row exactly once, got {got}")
+    for fold, (trained, tested) in enumerate(splits, 1):
+        if both := len(np.intersect1d(trained, tested)):
+            got = f"{both} such rows in fold {fold} of {len(splits)}"
+            raise ValueError(f"cv must train no fold on rows that it tests, got {got}")
     return splits
+
+
+def check_folds(splits: Sequence[Split], examples: Any, objective: Objective) -> None:
+    """Every fold has something to learn; a warning counts those that know nothing of a class.
+
+    Args:
+        splits: pairs (training units, tested units).
+        examples: all units with their targets, as ``network.examples`` gives them.
+        objective: the loss of these targets.
+
+    Raises: ValueError with the number of the first fold without a unit, or with a target that never
+        varies, to train on.
+    """
+    lacking: dict[Any, int] = {}
+    for fold, (units, _) in enumerate(splits, 1):
+        target = examples[torch.from_numpy(units)].target
+        values = target[~target.isnan()].unique() if target.ndim == 1 else target
+        if len(values) < 2 and (target.ndim == 1 or not len(units)):
+            got = "one value" if len(values) else "none"
+            if len(values) and objective.classes is not None:
+                got = f"{objective.classes[int(values)]!s} alone"
+            rule = "cv must leave every fold two distinct values of y to train on"
+            raise ValueError(f"{rule}, got {got} in fold {fold} of {len(splits)}")
+        if objective.classes is not None:
+            there = set(values.long().tolist())
+            for name in (c for code, c in enumerate(objective.classes) if code not in there):
+                lacking[name] = lacking.get(name, 0) + 1
+    for name, n_folds in lacking.items():
+        warn_user(
+            f"y has so few rows of class {name!s} that {n_folds} of {len(splits)} folds train on none: "
+            "their vectors know nothing of it. Fewer folds, or rare classes put together, mend that"
+        )
 
 
 def fit_with_folds(
@@ -94,6 +133,8 @@ def fit_with_folds(
     Returns: the network of all units, its losses as ``train`` gives them, and what ``cross_fit`` gives,
         ``None`` without splits.
     """
+    if splits:
+        check_folds(splits, initial.examples(batch, target), objective)
     network = copy.deepcopy(initial)
     losses = train(network, batch, target, objective, settings, seed=seed, title="all rows")
     if not splits:

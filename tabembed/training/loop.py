@@ -14,6 +14,7 @@ from tabembed._checks import check_integer, check_probability, check_real
 from tabembed.training.averaging import averaged
 from tabembed.training.bins import adapt_bins
 from tabembed.training.examples import Examples
+from tabembed.training.modes import one_thread
 from tabembed.training.network import Network
 from tabembed.training.objective import Objective, n_targets
 from tabembed.training.progress import progress
@@ -69,6 +70,7 @@ class Settings:
         return int(self.batch_size)
 
 
+@one_thread()
 def train(
     network: Network,
     batch: Any,

@@ -165,6 +165,8 @@ def check_target(y: Any, n_rows: int, estimator: str = "TableEmbedder") -> np.nd
 def _plain(y: np.ndarray) -> np.ndarray:
     """An object array of one kind of value as an array of that kind."""
     for row, value in enumerate(y):
+        if isinstance(value, list | tuple | dict | set | np.ndarray):
+            raise TypeError(f"y must be numbers, booleans or text, got a {type(value).__name__} in row {row}")
         if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
             raise _gap(row)
     plain = np.array(y.tolist())
