@@ -93,6 +93,8 @@ CASES = [
             "hidden_layer_sizes": (3,),
             "dropout": 0.9,
             "unknown_dropout": 0.9,
+            "shrinkage": 1e6,
+            "averaging": 0.5,
             **TRAINING,
         },
     ),

@@ -17,7 +17,7 @@ from tabembed.training.masked_columns import make_masked_columns
 from tabembed.training.masked_network import table_network
 from tabembed.training.network import TableNetwork
 from tabembed.training.objective import make_objective
-from tabembed.training.shrinkage import settle, shrink_rare
+from tabembed.training.shrinkage import Shrunk, settle, shrink_rare
 
 N_ROWS = 137
 
@@ -82,6 +82,14 @@ def test_every_table_is_that_of_a_loop(problem, shrinkage):
         with torch.no_grad():
             expected.embedding.weight(name).copy_(network.embedding.weight(name))
     assert torch.equal(network(**batch.tensors()), expected(**batch.tensors()))
+
+
+def test_a_table_keeps_its_dtype():
+    table = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    shrink = Shrunk(torch.tensor([0, 0, 0, 4, 1]), 10.0)
+    for dtype in (torch.float64, torch.bfloat16):
+        assert shrink(table.to(dtype)).dtype == dtype
+    torch.testing.assert_close(shrink(table.double()).float(), shrink(table))
 
 
 def test_the_unknown_row_learns_from_rare_categories(problem):
