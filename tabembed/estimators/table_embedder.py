@@ -25,8 +25,9 @@ from tabembed.training.loop import Settings
 from tabembed.training.masked_columns import make_masked_columns
 from tabembed.training.masked_network import MaskedNetwork, table_network
 from tabembed.training.modes import own_modes
-from tabembed.training.network import MAKERS
+from tabembed.training.network import MAKERS, ids_by_column
 from tabembed.training.objective import check_target, make_objective
+from tabembed.training.shrinkage import warn_of_single_rows
 from tabembed.training.vectors import aligned_parts, check_output, vectors
 
 MAX_DIM = 8
@@ -225,6 +226,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         X = check_table(self, X, reset=True)
         encoder = clone(TableEncoder() if self.encoder is None else self.encoder).fit(X)
         batch = encoder.transform(X)
+        warn_of_single_rows(ids_by_column(encoder.schema_, batch))
         alone = y is None
         if alone:
             objective, target = make_masked_columns(encoder.schema_, batch)

@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import KFold
 
-from tabembed import LearnedFourierTransformer, SequenceEmbedder, SequenceEncoder, TableEmbedder
+from tabembed import (
+    LearnedFourierTransformer,
+    SequenceEmbedder,
+    SequenceEncoder,
+    TableEmbedder,
+    TableEncoder,
+)
 
 N = 60
 DRAW = np.random.RandomState(0)
@@ -191,3 +197,19 @@ def test_a_loss_that_runs_away_names_the_argument():
         )
     with pytest.raises(ValueError, match=message):
         LearnedFourierTransformer(**own).fit(TABLE[["km"]], TABLE["km"])
+
+
+def test_a_column_of_one_row_a_category_is_spoken_of():
+    ids = pd.DataFrame(
+        {"id": [f"row {i}" for i in range(1500)], "twice": [f"pair {i // 2}" for i in range(1500)]}
+    )
+    y = np.arange(1500) % 2
+    embedder = TableEmbedder(max_iter=1, random_state=0, batch_size=1024)
+    text = "column 'id': 1,500 of 1,500 categories have one row each.* with Categorical\\(min_frequency=2\\)"
+    with pytest.warns(UserWarning, match=text) as said:
+        embedder.fit(ids, y)
+    assert [w.filename for w in said] == [__file__]
+    embedder.set_params(encoder=TableEncoder(min_frequency=2))
+    with warnings.catch_warnings(record=True, action="always") as said:
+        embedder.fit(ids, y)
+    assert not said
