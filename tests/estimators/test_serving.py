@@ -83,7 +83,9 @@ def served_is_transform(embedder, frame, folder):
     embedder.encoder_.save(folder / "encoder")
     encoder = tabembed.load(folder / "encoder")
     new = frame[5:].assign(city=["a new one", None, *frame["city"][7:]])
-    for rows in (new, new[:1], new[1:2]):
+    # A program of torch.export that takes lists asks for two rows: its guards are about their offsets.
+    least = 2 if embedder.encoder_.schema_.lists else 1
+    for rows in (new, new[:least], new[1 : 1 + least]):
         tensors, expected = encoder.transform(rows).tensors(), embedder.transform(rows)
         np.testing.assert_allclose(program.module()(**tensors).detach().numpy(), expected, rtol=0, atol=1e-5)
         got = answer(session, tensors)
