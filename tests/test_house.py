@@ -62,6 +62,9 @@ GLOBAL_STATE = {
     "warnings.simplefilter",
 }
 
+RESTORED = {("training/modes.py", "torch.set_num_threads")}
+"""Global state that one file changes and puts back: one thread gives the same numbers anywhere."""
+
 
 def sources(package: Path) -> Iterator[tuple[Path, ast.Module]]:
     for file in sorted(package.rglob("*.py")):
@@ -179,6 +182,8 @@ def pickles_and_global_state(package: Path) -> list[str]:
             named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             named += [node.module] if isinstance(node, ast.ImportFrom) else []
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if (file.as_posix(), called) in RESTORED:
+                continue
             if {"pickle", "joblib", "cloudpickle"} & set(named) or called in GLOBAL_STATE | {"torch.load"}:
                 found.append(f"{file}:{node.lineno}: {called or named[0]}")
     return found

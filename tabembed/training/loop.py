@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_integer, check_probability, check_real
-from tabembed.training.averaging import averaged
+from tabembed.training.averaging import Averaged
 from tabembed.training.bins import adapt_bins
 from tabembed.training.examples import Examples
 from tabembed.training.modes import one_thread
@@ -112,15 +112,15 @@ def train(
     examples = examples[training].ready(settings)
     adapt_bins(network, examples.rows, examples.row_target, objective)
     network.shrink_rare(examples.batch)
-    kept = averaged(network, settings.averaging) if settings.averaging else None
+    mean = Averaged(network, settings.averaging) if settings.averaging else None
     _set_generator(network, torch.Generator(settings.device).manual_seed(seed))
     groups = network.param_groups(settings.learning_rate_init, settings.alpha)
     optimizer = torch.optim.AdamW(groups, fused=True)
     n_steps = settings.max_iter * examples.n_steps(settings)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, n_steps))
-    state: nn.Module = network if kept is None else kept.module
-    losses = [_mean_loss(state, held_out, objective)] if len(held_out) else []
-    best = copy.deepcopy(state.state_dict())
+    kept = network if mean is None else mean.network
+    losses = [_mean_loss(kept, held_out, objective)] if len(held_out) else []
+    best = copy.deepcopy(kept.state_dict())
     passes = range(settings.max_iter if n_passes is None else n_passes)
     with progress(title, len(passes), settings.verbose) as advance:
         for n_done in passes:
@@ -131,19 +131,19 @@ def train(
                 loss.backward()
                 optimizer.step()
                 schedule.step()
-                if kept is not None:
-                    kept.update_parameters(network)
+                if mean is not None:
+                    mean.update()
             advance()
             _check_finite(float(loss.detach()), n_done, settings)
             if not len(held_out):
                 continue
-            losses.append(_mean_loss(state, held_out, objective))
+            losses.append(_mean_loss(kept, held_out, objective))
             best_pass = losses.index(min(losses))
             if best_pass == len(losses) - 1:
-                best = copy.deepcopy(state.state_dict())
+                best = copy.deepcopy(kept.state_dict())
             elif len(losses) - 1 - best_pass >= settings.n_iter_no_change:
                 break
-    network.load_state_dict(best if len(held_out) else state.state_dict())
+    network.load_state_dict(best if len(held_out) else kept.state_dict())
     network.forget_unseen(examples.batch)
     _set_generator(network, None)
     network.eval()

@@ -9,7 +9,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tabembed import TableEncoder
-from tabembed.training.averaging import averaged
+from tabembed.training.averaging import Averaged
 from tabembed.training.loop import Settings, train
 from tabembed.training.network import TableNetwork
 from tabembed.training.objective import make_objective
@@ -127,12 +127,12 @@ def test_the_mean_of_the_best_pass_is_kept(problem):
 def test_the_copy_is_of_its_own(problem):
     network = TableNetwork(problem[0], 1, hidden_layer_sizes=(3,))
     before = copy.deepcopy(network.state_dict())
-    mean = averaged(network, 0.5)
+    mean = Averaged(network, 0.5)
     with torch.no_grad():
-        mean.module.head.bias.fill_(7.0)
+        mean.network.head.bias.fill_(7.0)
     assert all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
-    mean.update_parameters(network)
-    assert torch.equal(mean.module.head.bias, network.head.bias)
+    mean.update()
+    assert torch.equal(mean.network.head.bias, network.head.bias)
 
 
 @pytest.mark.parametrize(
