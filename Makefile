@@ -38,7 +38,7 @@ check: $(INSTALLED) .data/.installed
 
 # Reduced forms (--quick): flight_history takes the sample and two schemes, california one seed of two models, quality
 # three tables, one seed and 2,000 rows. In full they take hours: run them by hand.
-REDUCED := flight_history california quality
+REDUCED := flight_history california quality unseen_categories
 bench: $(INSTALLED) .data/.installed
 	@set -e; for script in examples/benchmarks/*.py examples/benchmarks/quality; do \
 	  case " $(REDUCED) " in *" $$(basename $$script .py) "*) quick=--quick;; *) quick=;; esac; \
