@@ -414,6 +414,15 @@ def test_sequences_are_described(sequences: Path, tmp_path: Path) -> None:
     assert "known only after its row: nothing" in text
 
 
+def test_a_table_without_a_target(folder: Path, tmp_path: Path) -> None:
+    source, written = folder / "shops.parquet", tmp_path / "v.parquet"
+    code, text = call("fit", source, "-o", tmp_path / "model", "--output", "row", "--vectors", written)
+    assert code == 0, text
+    embedder, table = tabembed.load(tmp_path / "model"), pd.read_parquet(source)
+    assert embedder.target_type_ == "masked_columns"
+    assert np.array_equal(pd.read_parquet(written).to_numpy(), embedder.transform(table))
+
+
 def test_sequences_without_a_target(sequences: Path, tmp_path: Path) -> None:
     source, options = (
         sequences / "events.csv",
@@ -432,7 +441,6 @@ def test_sequences_without_a_target(sequences: Path, tmp_path: Path) -> None:
 def test_options_of_sequences_need_each_other(sequences: Path, tmp_path: Path) -> None:
     fit = ("fit", sequences / "events.csv", "-o", tmp_path / "model")
     mistakes = {
-        "--target must be given; only sequences (--entity) are learned without one": fit,
         "--entity must come with --time": (*fit, "--entity", "card"),
         "--time must come with --entity": (*fit, "--target", "paid", "--time", "hour"),
         "--observed must come with --entity": (*fit, "--target", "paid", "--observed", "note"),

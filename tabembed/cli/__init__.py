@@ -67,9 +67,12 @@ def fit(
         Path, typer.Option("--model", "-o", help="Folder to save the model in; a model there is replaced.")
     ],
     target: Annotated[
-        str | None, typer.Option(help="Column to predict. With --entity: none predicts the next row.")
+        str | None,
+        typer.Option(help="Column to predict. Without one: hidden cells; with --entity: the next row."),
     ] = None,
-    vectors: Annotated[Path | None, typer.Option(help="File for the out-of-fold vectors.")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="File for the vectors of TABLE; with --target: out-of-fold.")
+    ] = None,
     output: Annotated[
         Output | None,
         typer.Option(help="Vectors per column, per row, or both; with --entity: per row or per entity."),

@@ -34,8 +34,6 @@ class SequenceOptions:
             raise ValueError(f"--{given[0]} must come with --entity, the column that says whose row it is")
         if self.entity is not None and self.time is None:
             raise ValueError("--entity must come with --time, the column that says when a row happened")
-        if self.entity is None and target is None:
-            raise ValueError("--target must be given; only sequences (--entity) are learned without one")
         for name in ("entity", "time"):
             if target is not None and getattr(self, name) == target:
                 raise ValueError(f"--target must be another column than --{name}, got {target!r} for both")
