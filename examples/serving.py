@@ -1,4 +1,4 @@
-"""A fitted embedder goes to production: compiled, exported, and as ONNX, which runs without PyTorch.
+"""A fitted embedder goes to production: its network compiled, exported, and as ONNX in onnxruntime.
 
 python examples/serving.py [--quick]
 """

@@ -36,6 +36,15 @@ class LearnedTables(ColumnsInHtml):
             ``unknown``, ``missing``, ``padding``), ``e0``, ``e1``, …
 
         Raises: ValueError when there is no such column.
+
+        >>> from tabembed import TableEmbedder
+        >>> X = pd.DataFrame({"city": ["Rome", "Oslo", "Rome", "Bergen"] * 20})
+        >>> embedder = TableEmbedder(max_iter=1, random_state=0).fit(X, X["city"] != "Rome")
+        >>> embedder.embedding_table("city")[["category", "count", "kind"]].tail(3)
+          category  count   kind
+        3     Rome     40  known
+        4   Bergen     20  known
+        5     Oslo     20  known
         """
         check_is_fitted(self)
         fitted = column_with_ids(self._table_encoder, column)
@@ -105,6 +114,12 @@ class LearnedTables(ColumnsInHtml):
         Returns: a ``PretrainedReport`` of how much of the column they cover; print it.
 
         Raises: ValueError and TypeError as ``tabembed.load_pretrained``.
+
+        >>> from tabembed import TableEmbedder
+        >>> X = pd.DataFrame({"city": ["Rome", "Oslo", "Rome", "Bergen"] * 20})
+        >>> embedder = TableEmbedder(max_iter=1, random_state=0).fit(X, X["city"] != "Rome")
+        >>> print(embedder.load_pretrained({"Rome": [0.0, 1.0], "Oslo": [1.0, 0.0]}, "city", rest="keep"))
+        city: 2 of 3 categories found, 75.0% of the rows; 1 keep their vectors
         """
         check_is_fitted(self)
         return load_pretrained(self.network_.embedding, self.encoder_, frame, column, rest=rest)
@@ -121,7 +136,13 @@ class LearnedTables(ColumnsInHtml):
                 ones and those that are known already are passed over.
 
         Raises: ValueError when a column has no categories. TypeError for values of another type than in the
-            fit.
+            fit, and for what is no dict.
+
+        >>> from tabembed import TableEmbedder
+        >>> X = pd.DataFrame({"city": ["Rome", "Oslo", "Rome", "Bergen"] * 20})
+        >>> embedder = TableEmbedder(max_iter=1, random_state=0).fit(X, X["city"] != "Rome")
+        >>> embedder.grow({"city": ["Turin", "Oslo"]}).encoder_.categories_["city"].tolist()
+        ['Rome', 'Bergen', 'Oslo', 'Turin']
         """
         check_is_fitted(self)
         embedder = copy.deepcopy(self)

@@ -1,4 +1,4 @@
-"""A scikit-learn transformer that learns the vectors of a table from a target."""
+"""A scikit-learn transformer that learns the vectors of a table, from a target or from the table alone."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             columns' vectors and the scaled numbers side by side (themselves, whatever ``numeric`` and
             ``time`` are: those shape the network and so the vectors beside them); ``"row"``, the
             network's last hidden layer (without ``y``, principal components of it and of the cells);
-            ``"both"``. Read when they are called: changing it needs no
-            new fit.
+            ``"both"``. Read when they are called: changing it needs no new fit.
         target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"auto"``: two distinct
             values are binary; text, booleans and integers of at most 50 distinct values are
             classes; the rest are numbers. Not read without ``y``.
@@ -72,7 +71,8 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
             an iterable of splits. Every row must be tested exactly once. Not read without ``y``.
         embed_dims: widths of the categorical columns: ``"auto"`` (``min(n − 1, 8, round(1.6 · n^0.56))`` of
             ``n`` categories), a number for all of them, or a dict for some.
-        hidden_layer_sizes: widths of the hidden layers; the last is the width of ``"row"``.
+        hidden_layer_sizes: widths of the hidden layers; the last is the width of ``"row"``, which without
+            ``y`` is 64 wide whatever they are.
         dropout: share of hidden units that is dropped in training.
         unknown_dropout: share of ids that counts as unknown in training, so that the unknown
             category has a trained vector too.

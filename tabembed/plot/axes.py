@@ -1,4 +1,7 @@
-"""A new figure for a picture that was given none: pyplot is not asked, so nothing is left behind there."""
+"""The figure of a picture: a new one where none was given, and how a notebook shows it.
+
+Pyplot is not asked, so nothing is left behind there.
+"""
 
 from __future__ import annotations
 

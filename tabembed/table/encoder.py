@@ -178,7 +178,7 @@ class TableEncoder(ColumnsInHtml, BaseEstimator):
                 ones and those that are known already are passed over.
 
         Raises: ValueError when a column has no categories. TypeError for values of another type than in the
-            fit.
+            fit, and for what is no dict.
 
         >>> import pandas as pd
         >>> encoder = TableEncoder().fit(pd.DataFrame({"city": ["Oslo", "Rome", "Rome"]}))

@@ -1,4 +1,4 @@
-"""The one loop: minibatches, AdamW, a schedule, early stopping."""
+"""The one loop: minibatches, AdamW, a schedule, averaged weights, early stopping."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def train(
     """Train a network in place and leave it in its best state, in evaluation mode.
 
     The best state is the one with the smallest loss on held-out units (rows of a table, or whole
-    sequences), the untrained one included; without held-out units it is the last. Ids that no
-    training row had get the vector of the unknown id.
+    sequences), the untrained one included; without held-out units it is the last. With ``averaging``, states
+    are running means of the weights. Ids that no training row had get the vector of the unknown id.
 
     Args:
         network: what to train.

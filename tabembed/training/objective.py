@@ -23,10 +23,11 @@ class Objective:
     """A loss with the width of output that it needs.
 
     Args:
-        target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or ``"next_row"``, which has no ``y``.
+        target_type: ``"continuous"``, ``"binary"``, ``"multiclass"``, or without ``y``
+            ``"masked_columns"`` or ``"next_row"``.
         n_outputs: width of the network's output.
-        loss: mean loss of outputs ``(n_rows, n_outputs)`` and targets ``(n_rows,)``; of ``"next_row"``
-            ``(n_rows, n_parts)``. Sequences may have one target each instead.
+        loss: mean loss of outputs ``(n_rows, n_outputs)`` and targets ``(n_rows,)``; without
+            ``y`` ``(n_rows, n_parts)``. Sequences may have one target each instead.
         classes: the classes in the order of their codes, ``None`` for numbers.
     """
 

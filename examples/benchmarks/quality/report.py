@@ -68,7 +68,7 @@ class Findings:
         return wide
 
     def costs(self) -> pd.DataFrame:
-        """Width and seconds of encoding on the processor, the table that has most of each."""
+        """Fewest and most columns, median and most seconds of encoding on the processor, over the tables."""
         part = self.all[self.all["model"] == "linear"]
         groups = part.groupby("entry", sort=False)
         columns = {
