@@ -11,6 +11,7 @@ from tabembed.schema import FIRST_KNOWN, UNKNOWN
 from tabembed.table.warn import warn_user
 
 MANY, NEARLY_ALL = 1000, 0.9
+"""A column is warned of from so many known categories on, if so large a share of them has one row each."""
 
 
 class Shrunk(nn.Module):
