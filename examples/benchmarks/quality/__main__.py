@@ -1,6 +1,6 @@
 """Is a learned encoding better than the ones people use? Nine tables, nine encoders, three models.
 
-python examples/benchmarks/quality                       (needs `make data`; about two hours on two cores)
+python examples/benchmarks/quality                       (needs `make data`; about an hour on two cores)
 python examples/benchmarks/quality --quick               (three tables, one seed, 2,000 rows: three minutes)
 python examples/benchmarks/quality --tables adult,ames --encoders tabembed,onehot --seeds 2
 python examples/benchmarks/quality --again tabembed      (those of its records that other code made)

@@ -101,7 +101,7 @@ def _verdict(found: Findings) -> Iterator[str]:
     yield ""
     yield from _paragraph("""
         All scores are in `examples/benchmarks/quality/results.md`. `python examples/benchmarks/quality`
-        measures them again in about two hours, and goes on where it was cut short; `noise.py` beside it looks
+        measures them again in about an hour, and goes on where it was cut short; `noise.py` beside it looks
         for what is found where nothing is.
     """)
 
