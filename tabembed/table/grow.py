@@ -22,8 +22,8 @@ def grown(column: Any, values: Any) -> Any:
         values: a list, a series or an array of values. Those that are known, stand twice or are missing
             are passed over. Of a column of lists they may be lists, or text with its separator.
 
-    Raises: TypeError for values of another type than in the fit. ValueError for numbers that no one
-        type holds together with those of the fit.
+    Raises: TypeError for values of another type than in the fit or no list. ValueError where no one
+        type holds numbers together with those of the fit.
 
     >>> from tabembed.table.category import Categorical
     >>> fitted = Categorical().finalize("x", Categorical().partial("x", pa.array(["b", "b", "a"])), 3)
@@ -32,6 +32,8 @@ def grown(column: Any, values: Any) -> Any:
     (['b', 'a', 'c', 'd'], (0, 0, 0, 2, 1, 0, 0))
     """
     name, known = column.column.name, column.vocabulary.values
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise TypeError(f"column {name!r}: must be grown by a list or a column of values, got {values!r}")
     array = read_frame({name: values}).column(0)
     if column.lane == "lists" and (CategoricalList.accepts(array.type) or column.separator is not None):
         array, _, _ = cells(array, column.separator, name)

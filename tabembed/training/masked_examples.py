@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,8 +32,9 @@ def hide(batch: TableBatch, target: Tensor, generator: torch.Generator) -> Table
     Shape:
         - target: ``(n_rows, n_categorical + n_continuous + n_datetime)``
     """
-    shares = LEAST_HIDDEN + (MOST_HIDDEN - LEAST_HIDDEN) * torch.rand(len(batch), 1, generator=generator)
-    hidden = (torch.rand(target.shape, generator=generator) < shares).to(target.device)
+    draw = partial(torch.rand, generator=generator, dtype=torch.float32)  # in float64 others would be drawn
+    shares = LEAST_HIDDEN + (MOST_HIDDEN - LEAST_HIDDEN) * draw(len(batch), 1)
+    hidden = (draw(target.shape) < shares).to(target.device)
     ids, values, times = hidden.split([part.shape[1] for part in (batch.ids, batch.values, batch.times)], 1)
     rows = replace(
         batch,

@@ -138,6 +138,10 @@ def test_what_cannot_be_added():
         ValueError, match=r"column 'y': must have categories to grow by, got none of \['x', 'km'\]"
     ):
         encoder.grow({"y": [1]})
+    for one, got in (("cd", "'cd'"), (b"c", "b'c'"), (None, "None"), (5, "5")):  # text is no list of letters
+        rule = "column 'x': must be grown by a list or a column of values, got "
+        with pytest.raises(TypeError, match=rule + got):
+            encoder.grow({"x": one})
     with pytest.raises(TypeError, match="categories must be a dict of values by column, got list"):
         encoder.grow(["c"])
     with pytest.raises(
