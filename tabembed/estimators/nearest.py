@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from tabembed._checks import check_choice, check_integer
-from tabembed.schema import PADDING
 
 METRICS = {"cosine": "similarity", "euclidean": "distance"}
 """Metrics, and what they call how close two vectors are."""
@@ -40,7 +39,7 @@ def nearest_rows(table: pd.DataFrame, row: int, *, k: int = 10, metric: str = "c
     """
     check_choice(METRICS, metric=metric)
     check_integer(k=k)
-    vectors = table.drop(columns=list(BESIDE)).to_numpy(np.float64)
+    vectors, taught = vectors_of(table), is_taught(table)
     if metric == "cosine":
         norms = np.linalg.norm(vectors, axis=1)
         unit = vectors / np.where(norms > 0, norms, 1)[:, None]
@@ -49,8 +48,18 @@ def nearest_rows(table: pd.DataFrame, row: int, *, k: int = 10, metric: str = "c
     else:
         far = close = np.linalg.norm(vectors - vectors[row], axis=1)
     order = np.argsort(far, kind="stable")
-    never = ((table["kind"] == "missing") & (table["count"] == 0)).to_numpy()  # a copy of the unknown row
-    order = order[(order != row) & (order != PADDING) & ~never[order]][:k]
+    order = order[(order != row) & taught[order]][:k]
     found: Any = table.loc[order, list(BESIDE)].reset_index(drop=True)
     found.insert(1, METRICS[metric], close[order])
     return found
+
+
+def vectors_of(table: pd.DataFrame) -> np.ndarray:
+    """The vectors of an embedding table, ``(n_rows, width)`` float64."""
+    return table.drop(columns=list(BESIDE)).to_numpy(np.float64)
+
+
+def is_taught(table: pd.DataFrame) -> np.ndarray:
+    """False for padding, and for the missing row where the fit had none missing: the unknown one again."""
+    never = (table["kind"] == "missing") & (table["count"] == 0)
+    return ((table["kind"] != "padding") & ~never).to_numpy()

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tabembed._checks import check_integer
+from tabembed.estimators.nearest import is_taught, vectors_of
 from tabembed.plot.axes import Shown, axes_of
 from tabembed.plot.labels import add_labels
 from tabembed.plot.plane import on_plane
@@ -63,10 +64,8 @@ class EmbeddingDisplay(Shown):
         Raises: ValueError when there is no such column or method.
         """
         table = embedder.embedding_table(column)
-        never = (table["kind"] == "missing") & (table["count"] == 0)
-        table = table[(table["kind"] != "padding") & ~never].reset_index(drop=True)
-        vectors = table.drop(columns=["category", "count", "kind"]).to_numpy()
-        points, names = on_plane(vectors, method, random_state=random_state)
+        table = table[is_taught(table)].reset_index(drop=True)
+        points, names = on_plane(vectors_of(table), method, random_state=random_state)
         coordinates = table[["category", "kind", "count"]].assign(x=points[:, 0], y=points[:, 1])
         return cls(coordinates, column=column, axis_names=names)
 

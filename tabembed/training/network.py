@@ -18,7 +18,7 @@ from tabembed.nn.draws import undrawn_linear, uniform_
 from tabembed.nn.dropout import Dropout
 from tabembed.schema import MISSING, UNKNOWN, TableSchema
 from tabembed.training.examples import Examples, TableExamples
-from tabembed.training.shrinkage import settle, shrink_rare
+from tabembed.training.shrinkage import make_plain, shrink_rare
 
 MAKERS = ("numeric", "time")
 """Arguments of ``TableEmbedding`` that make a module of some columns."""
@@ -184,7 +184,7 @@ class TableNetwork(Network):
 
     def forget_unseen(self, training: TableBatch) -> None:
         """Make plain tables of shrunk ones; give ids that no row of ``training`` has the unknown vector."""
-        settle(self.embedding)
+        make_plain(self.embedding)
         forget_unseen(ids_by_column(self.schema, training), self.embedding.weight)
 
     def _dims(self) -> dict[str, int]:

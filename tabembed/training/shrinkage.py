@@ -49,7 +49,7 @@ class Shrunk(nn.Module):
 
 
 def shrink_rare(embedding: TableEmbedding, ids: dict[str, Tensor], shrinkage: float) -> None:
-    """Let every table of an embedding be a ``Shrunk`` one, until ``settle`` is called.
+    """Let every table of an embedding be a ``Shrunk`` one, until ``make_plain`` is called.
 
     Args:
         embedding: what is to be trained, in place.
@@ -61,7 +61,7 @@ def shrink_rare(embedding: TableEmbedding, ids: dict[str, Tensor], shrinkage: fl
         parametrize.register_parametrization(module, tensor, Shrunk(counts, shrinkage))
 
 
-def settle(embedding: TableEmbedding) -> None:
+def make_plain(embedding: TableEmbedding) -> None:
     """Make plain tables of shrunk ones: what the network saw."""
     for module, tensor in _tables(embedding).values():
         if parametrize.is_parametrized(module, tensor):

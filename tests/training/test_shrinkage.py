@@ -17,7 +17,7 @@ from tabembed.training.masked_columns import make_masked_columns
 from tabembed.training.masked_network import table_network
 from tabembed.training.network import TableNetwork
 from tabembed.training.objective import make_objective
-from tabembed.training.shrinkage import Shrunk, settle, shrink_rare
+from tabembed.training.shrinkage import Shrunk, make_plain, shrink_rare
 
 N_ROWS = 137
 
@@ -104,19 +104,19 @@ def test_the_unknown_row_learns_from_rare_categories(problem):
     torch.testing.assert_close(gradient, expected)
 
 
-def test_settle_leaves_plain_tables_of_what_was_seen(problem):
+def test_make_plain_leaves_plain_tables_of_what_was_seen(problem):
     schema, batch, *_ = problem
     network, plain = (drawn(schema, shrinkage=10.0) for _ in range(2))
     network.shrink_rare(batch)
     seen = {name: network.embedding.weight(name).detach().clone() for name in ("city", "tags", "open")}
     before = network(**batch.tensors())
-    settle(network.embedding)
+    make_plain(network.embedding)
     assert list(network.state_dict()) == list(plain.state_dict())
     assert [name for name, _ in network.named_parameters()] == [name for name, _ in plain.named_parameters()]
     assert [type(a) for a in network.modules()] == [type(b) for b in plain.modules()]
     assert all(torch.equal(network.embedding.weight(name), table) for name, table in seen.items())
     assert torch.equal(network(**batch.tensors()), before)
-    settle(network.embedding)  # what is plain stays
+    make_plain(network.embedding)  # what is plain stays
     assert torch.equal(network(**batch.tensors()), before)
 
 
