@@ -99,8 +99,8 @@ def check_folds(splits: Sequence[Split], examples: Any, objective: Objective) ->
         named = ", ".join(str(name) for name in list(lacking)[:NAMED]) + more
         warn_user(
             f"y has so few rows of {len(lacking)} of its classes ({named}) that up to "
-            f"{max(lacking.values())} of {len(splits)} folds train on none of one: their vectors know nothing of it. Fewer folds, or "
-            "rare classes put together, mend that"
+            f"{max(lacking.values())} of {len(splits)} folds train on none of one: their vectors know "
+            "nothing of it. Fewer folds, or rare classes put together, mend that"
         )
 
 
