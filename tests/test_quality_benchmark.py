@@ -251,7 +251,7 @@ def test_views_are_parts_of_one_fit():
     for part in (0, 1):
         together = np.hstack([views["columns"][part], views["row"][part]])
         np.testing.assert_array_equal(views["both"][part], together)
-    assert views["row"][0].shape[1] == 64
+    assert views["row"][0].shape[1] == 16
 
 
 def test_a_table_of_numbers_alone():

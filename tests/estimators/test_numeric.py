@@ -158,10 +158,10 @@ def test_a_module_that_cannot_show_is_said():
     X, y = pd.DataFrame({"a": np.arange(40.0)}), np.arange(40) % 7 * 1.0
     text = "numeric cannot change output='columns' of a table without categories"
     with pytest.warns(UserWarning, match=text) as caught:
-        TableEmbedder(numeric=modules.PeriodicEmbedding, max_iter=1, random_state=0).fit(X, y)
+        TableEmbedder(numeric=modules.PeriodicEmbedding, output="columns", max_iter=1, random_state=0).fit(X, y)
     assert [w.filename for w in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TableEmbedder(numeric=modules.PeriodicEmbedding, output="row", max_iter=1, random_state=0).fit(X, y)
-        TableEmbedder(max_iter=1, random_state=0).fit(X, y)
-        TableEmbedder(numeric=modules.PeriodicEmbedding, max_iter=1, random_state=0).fit(X.assign(b="x"), y)
+        columns = TableEmbedder(output="columns", max_iter=1, random_state=0).fit(X, y)
+        columns.set_params(numeric=modules.PeriodicEmbedding).fit(X.assign(b="x"), y)

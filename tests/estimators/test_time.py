@@ -66,7 +66,7 @@ def test_columns_of_the_output_are_places_with_any_module(rows):
     X, y = rows
     place = (X["when"] - X["when"].min()) / (X["when"].max() - X["when"].min())
     for time in TIMES.values():
-        fitted = embedder(time, max_iter=1).fit(X, y)
+        fitted = embedder(time, max_iter=1, output="columns").fit(X, y)
         names, vectors = fitted.get_feature_names_out().tolist(), fitted.transform(X)
         assert names == ["km", "when", "booked"]
         np.testing.assert_allclose(vectors[:, 1], 2 * place - 1, atol=1e-6)

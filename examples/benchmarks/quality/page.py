@@ -101,8 +101,8 @@ def _verdict(found: Findings) -> Iterator[str]:
     yield ""
     yield from _paragraph("""
         All scores are in `examples/benchmarks/quality/results.md`. `python examples/benchmarks/quality`
-        measures them again in about an hour, and goes on where it was cut short; `noise.py` beside it looks
-        for what is found where nothing is.
+        measures them again in about an hour, and goes on where it was cut short;
+        `examples/benchmarks/quality/noise.py` looks for what is found where nothing is.
     """)
 
 
