@@ -157,8 +157,9 @@ def test_the_state_of_a_tree_embedder_survives_pickle(table):
 def test_a_module_that_cannot_show_is_said():
     X, y = pd.DataFrame({"a": np.arange(40.0)}), np.arange(40) % 7 * 1.0
     text = "numeric cannot change output='columns' of a table without categories"
+    waves = {"numeric": modules.PeriodicEmbedding, "output": "columns"}
     with pytest.warns(UserWarning, match=text) as caught:
-        TableEmbedder(numeric=modules.PeriodicEmbedding, output="columns", max_iter=1, random_state=0).fit(X, y)
+        TableEmbedder(**waves, max_iter=1, random_state=0).fit(X, y)
     assert [w.filename for w in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
