@@ -27,7 +27,7 @@ class Shrunk(nn.Module):
     Shape:
         - counts: ``(n_ids,)``
         - forward: a table ``(n_ids, width)`` to one of the same shape
-    Source: Micci-Barreca 2001, doi:10.1145/507533.507538, which blends means so (an m-estimate); here vectors.
+    Source: Micci-Barreca 2001, doi:10.1145/507533.507538, which blends means so (m-estimate); here vectors.
 
     >>> shrink = Shrunk(torch.tensor([0, 0, 0, 30, 10, 0]), 10.0)
     >>> shrink(torch.tensor([[0.0], [0.0], [4.0], [8.0], [8.0], [8.0]])).ravel().tolist()
