@@ -31,8 +31,7 @@ from tabembed.training.shrinkage import warn_of_single_rows
 from tabembed.training.vectors import aligned_parts, check_output, vectors
 
 MAX_DIM = 8
-"""Widest vector of a category by itself. Of a category's rows there are seldom enough for more: on loans with
-3,000 titles of jobs, wider ones cost 7 % of the error, and on no table did they help."""
+"""Widest vector of a category by itself. On Adult, wider ones by the rule scored the same (ROC AUC 0.920)."""
 
 
 class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
