@@ -31,7 +31,7 @@ from tabembed.training.shrinkage import warn_of_single_rows
 from tabembed.training.vectors import aligned_parts, check_output, vectors
 
 MAX_DIM = 8
-"""Widest vector of a category by itself. On Adult, wider ones by the rule scored the same (ROC AUC 0.920)."""
+"""Widest vector of a category by itself. On Adult, wider ones scored the same (ROC AUC 0.920)."""
 
 
 class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):

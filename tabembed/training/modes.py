@@ -37,8 +37,8 @@ def own_modes() -> Iterator[None]:
 def one_thread() -> Iterator[None]:
     """What this thread asks of the CPU is done by one thread; other threads keep theirs. Also a decorator.
 
-    The order of a sum follows from how many threads share it, and a training makes much of a rounding: vectors
-    of one and of three threads differed by up to 3e-3.
+    The order of a sum follows from how many threads share it, and a training makes much of a rounding:
+    vectors of one and of three threads differed by up to 3e-3.
 
     >>> torch.set_num_threads(2)
     >>> with one_thread():

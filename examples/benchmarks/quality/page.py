@@ -42,9 +42,9 @@ def _frame(found: Findings) -> Iterator[str]:
         `examples/benchmarks/quality/` compares `TableEmbedder()`, with every default, to {len(PEERS)}
         encodings that people use, on {which} tables and under three models. At most {MOST_TRAINED:,} rows
         to train on and {MOST_TESTED:,} to test on; {SEEDS} seeds draw the former, {SEEDS_OF_LARGEST} for
-        {" and ".join(LARGEST)}; the latter are the same in every run, and later in time for flights. tabembed's
-        defaults were chosen on other rows than these; settings of the peers on rows that may be among them. Of tabembed,
-        `output="{NAMED}"` enters the ranking, which was settled before the runs.
+        {" and ".join(LARGEST)}; the latter are the same in every run, and later in time for flights.
+        tabembed's defaults were chosen on other rows than these; settings of the peers on rows that may be
+        among them. Of tabembed, `output="{NAMED}"` enters the ranking, which was settled before the runs.
     """)
 
 
