@@ -206,7 +206,8 @@ def main() -> None:
     names = [asked.model] if asked.model else QUICK if asked.quick else list(MODELS)
     seeds = range(1 if asked.quick else asked.seeds)
     title = "california" + (f"_{asked.model}" if asked.model else "") + ("_quick" if asked.quick else "")
-    report(title, [compared(name, seeds) for name in names])
+    rows = [compared(name, seeds) for name in names]
+    report(title, rows, value="away, sd", unit="sd", against="published: {published}")
 
 
 if __name__ == "__main__":

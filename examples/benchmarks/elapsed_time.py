@@ -177,7 +177,7 @@ def main() -> None:
                 "reached": quick or reached,
             }
         )
-    report(name, found)
+    report(name, found, what="{position} by {clock}", value="AUC", unit="AUC")
 
 
 if __name__ == "__main__":

@@ -388,7 +388,7 @@ if __name__ == "__main__":
     rows = checks()
     with use_backend("triton"):
         rows.append(waits_for_nothing())
-    report("gpu_kernels_checks", rows)
+    report("gpu_kernels_checks", rows, value="output off by", unit="of the largest number")
     if GPU:
         print(torch.cuda.get_device_name(), torch.__version__)
     bandwidth = copy_bandwidth()
@@ -396,7 +396,7 @@ if __name__ == "__main__":
     sections = (rotary_times, sinusoid_times, gather_times, attention_times)
     with use_backend("triton"):
         times = [row for section in sections for row in section(bandwidth)]
-    report("gpu_kernels", times)
+    report("gpu_kernels", times, value="eager", unit="×", against="eager PyTorch")
     if not GPU:
         print("no GPU: nothing was timed")
     print(f"{time.monotonic() - START:.0f} s")

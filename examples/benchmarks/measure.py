@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from results import common_form
 from rich.console import Console
 from rich.table import Table
 
@@ -39,20 +41,28 @@ def alternate(
     return {name: median(values) for name, values in seconds.items()}
 
 
-def report(name: str, rows: list[dict[str, Any]]) -> None:
-    """Print rows as a table and write them to ``build/bench/NAME.json``.
+def report(name: str, rows: list[dict[str, Any]], **columns: str) -> None:
+    """Print rows as a table and write them to ``build/bench/NAME.json``, in the common form, too.
 
     Args:
         name: name of the file.
-        rows: what was measured; equal keys in every row, one of them ``"reached"``.
+        rows: what was measured; equal keys in every row, one of them ``"reached"``, or rows that
+            ``results.record`` made.
+        **columns: ``value`` (the column of the number that counts), its ``unit``, ``what`` and ``against``,
+            as ``results.common_form`` takes them.
     """
+    results = common_form(rows, **columns)
     table = Table(*rows[0], title=name)
     for row in rows:
         table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row.values()))
     Console().print(table)
     FOLDER.mkdir(parents=True, exist_ok=True)
     found = {"name": name, "python": platform.python_version(), "machine": platform.machine(), "rows": rows}
+    found["results"] = results
     (FOLDER / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+    if collected := os.environ.get("BENCH_RESULTS"):  # where the run of all scripts reads them
+        with Path(collected).open("a") as file:
+            file.write(json.dumps({"name": name, "results": results}) + "\n")
 
 
 def against(what: str, ours: float, theirs: float, reach: float) -> dict[str, Any]:

@@ -113,8 +113,8 @@ def activity() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    report("phase", phases())
-    report("timestep_activity", activity())
+    report("phase", phases(), value="tabembed", unit="largest difference")
+    report("timestep_activity", activity(), value="active", unit="of dims")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main() -> None:
     for n_bins in (16, 1024):
         by_bins[str(n_bins)] = inference(pair(n_bins, "B")[0], x)
     seconds = alternate(by_bins, repeats=31)
-    report("piecewise", rows)
+    report("piecewise", rows, against="rtdl_num_embeddings")
     growth = seconds["1024"] / seconds["16"]
     report("piecewise_growth", [below("inference, 1024 bins instead of 16", growth, 2, "times the time")])
 

@@ -106,7 +106,9 @@ def bias_row(kernel: str, sampler: str, size: int, sobol_points: Tensor | None) 
 
 
 def main() -> None:
-    report("random_features_error", list(error_rows()))
+    what = "{what}, lengthscale {lengthscale / median distance:g} medians"
+    found = list(error_rows())
+    report("random_features_error", found, what=what, value="ratio", unit="×", against="RBFSampler")
     points = [
         spectral.sobol(PART, N_FREQUENCIES, max(SIZES) + 1, torch.Generator().manual_seed(part))
         for part in track(range(N_DRAWS // PART), "Sobol points", transient=True)
@@ -120,7 +122,8 @@ def main() -> None:
         if (kernel, sampler) != ("laplacian", "orthogonal")
     ]
     rows = [bias_row(*one, sources[one[1]]) for one in track(chosen, "bias", transient=True)]
-    report("random_features_bias", rows)
+    what = "bias: {kernel}, {sampler}, {features} features"
+    report("random_features_bias", rows, what=what, value="in standard errors", unit="standard errors")
 
 
 if __name__ == "__main__":

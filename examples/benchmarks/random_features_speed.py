@@ -41,7 +41,8 @@ def row(features: str, dtype: type) -> dict[str, Any]:
 
 def main() -> None:
     kinds = [(features, dtype) for features in ("sincos", "cos") for dtype in (np.float32, np.float64)]
-    report("random_features_speed", [row(*kind) for kind in kinds])
+    rows = [row(*kind) for kind in kinds]
+    report("random_features_speed", rows, value="share of its time", unit="×", against="RBFSampler")
 
 
 if __name__ == "__main__":

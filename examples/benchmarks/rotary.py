@@ -75,7 +75,7 @@ def rows(shape: tuple[int, ...], n_threads: int, repeats: int) -> list[dict[str,
 def main() -> None:
     for n_threads in (1, 2):
         found = rows(SHAPE, n_threads, REPEATS) + rows(EVENTS, n_threads, 4 * REPEATS)
-        report(f"rotary_{n_threads}_threads", found)
+        report(f"rotary_{n_threads}_threads", found, what="{what}, {shape}", against="{peer}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def main() -> None:
         rows.append(
             {"what": step, **times, "growth": growth, "promised": f"<= {LIMIT}", "reached": growth <= LIMIT}
         )
-    report("scaling", rows)
+    report("scaling", rows, value="growth", unit="× the time")
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def main() -> None:
         what = f"{part} of {found['rows']:,} rows ({found[part + ', s']:.1f} s): memory over output"
         rows.append((what, found[part], "<= 3", found[part] <= 3))
     names = ("what", "value", "promised", "reached")
-    report("sequences", [dict(zip(names, row, strict=True)) for row in rows])
+    report("sequences", [dict(zip(names, row, strict=True)) for row in rows], value="value", unit="×")
     print(f"flights: tabembed {own:.3f} s, pytorch-forecasting {peer:.3f} s")
     print(f"output of the large table: {found['size'] / 1e9:.2f} GB")
 

@@ -68,6 +68,7 @@ def main() -> None:
             against("transform, Arrow in", transform["arrow"], transform["peer"], 12),
             against("fit + transform, pandas in", fit["pandas"], fit["peer"], 4),
         ],
+        against="scikit-learn's encoders",
     )
 
 

@@ -118,8 +118,8 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    report("timestep_equality", equalities())
-    report("timestep_speed", speeds())
+    report("timestep_equality", equalities(), value="largest difference", unit="largest difference")
+    report("timestep_speed", speeds(), against="diffusers")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def main() -> None:
                 "reached": not promised or rate >= 800_000 or rate * peer >= 200,
             }
         )
-    report("windows", rows)
+    report("windows", rows, against="pytorch-forecasting")
 
 
 if __name__ == "__main__":
