@@ -135,6 +135,17 @@ def test_unseen_missing_and_no_rows(table, fitted):
     assert np.array_equal(fitted.transform(X)[0, :2], unknown)
 
 
+def test_gaps_that_come_later_change_no_feature(embedder):  # H11
+    train = pd.DataFrame({"a": [1.0, 2, 3, 4] * 20, "b": [10, np.nan, 30, np.nan] * 20})
+    y = train["a"] > 2
+    embedder.encoder = TableEncoder(scaler=None)
+    frame = embedder.set_output(transform="pandas").fit(train, y).transform(train)
+    later = embedder.transform(pd.DataFrame({"a": [np.nan, 2.0], "b": [10.0, 20.0]}))
+    assert later.columns.tolist() == frame.columns.tolist() == embedder.get_feature_names_out().tolist()
+    assert later[["a", "b"]].to_numpy().tolist() == [[2.5, 10], [2, 20]]
+    assert frame["b"][:4].tolist() == [10, 20, 30, 20]
+
+
 def test_tables_of_every_library(table, fitted):
     X = table[0]
     expected = fitted.transform(X)

@@ -26,6 +26,7 @@ from tabembed.nn import (
     UnknownDropout,
 )
 from tabembed.schema import MISSING, UNKNOWN, CategoricalColumn, TableSchema
+from tabembed.table import TableEncoder
 
 
 def batch_of(schema, rows=9):
@@ -117,6 +118,18 @@ def test_padding_is_zero_and_missing_is_trained():
         output = module(ids, *nothing)
         assert not output[5].any()
         assert output[:5].all()
+
+
+def test_a_fit_with_gaps_has_a_row_for_every_id():
+    """Case H07 from the frame on: a table counted without the gap would be one row short."""
+    values = [None, "a", "b", "c", None]
+    encoder = TableEncoder().fit({"x": values})
+    batch = encoder.transform({"x": [*values, "never seen"]})
+    net = TableEmbedding(encoder.schema_)
+    assert batch.ids[:, 0].tolist() == [MISSING, 3, 4, 5, MISSING, UNKNOWN]
+    assert net.weight("x").shape[0] == 6 == encoder.schema_["x"].n_ids
+    nn.init.normal_(net.weight("x"), 0, 0.1)
+    assert_close(net(**batch.tensors()), net.weight("x")[batch.ids[:, 0]], rtol=0, atol=0)
 
 
 def test_unknown_dropout_trains_the_unknown_row_and_rests_outside_training():
