@@ -1,0 +1,144 @@
+"""Parquet files as one table that is read batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from tabembed.table.canonical import family
+
+
+def open_dataset(source: Any, columns: Sequence[str] | None = None) -> ds.Dataset:
+    """One dataset of parquet files, every column of one type; of the files it reads their footers alone.
+
+    A column that is empty in one file and has a type in another gets that type, whole numbers beside
+    other numbers become float64, texts one kind of text, zones of time UTC. Names of folders such as
+    ``year=2013`` are a column. Files may hold their columns in any order; that of the first one counts.
+
+    Args:
+        source: path of a file or a folder, a list of paths of files, or a ``pyarrow.dataset.Dataset``,
+            which is taken as it is.
+        columns: names of the columns that are needed; ``None`` for all.
+
+    Raises:
+        FileNotFoundError: when there is no such file or folder.
+        ValueError: for a file that is no parquet, a folder or list without files, a column that is not
+            in every file.
+        TypeError: for another kind of source, and for a column whose types do not go together.
+
+    >>> import tempfile, pyarrow.parquet as pq
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(pa.table({"n": [1, 2], "city": ["Oslo", None]}), f"{folder}/a.parquet")
+    ...     pq.write_table(pa.table({"city": ["Rome"], "n": [0.5]}), f"{folder}/b.parquet")
+    ...     dataset = open_dataset(folder)
+    ...     dataset.count_rows(), dataset.schema.names, str(dataset.schema.field("n").type)
+    (3, ['n', 'city'], 'double')
+    """
+    dataset = source if isinstance(source, ds.Dataset) else _opened(source)
+    for name in columns or ():
+        if name not in dataset.schema.names:
+            raise ValueError(f"column {name!r}: must be in the table, which has {dataset.schema.names}")
+    if dataset is source:
+        return dataset
+    fragments, schema = list(dataset.get_fragments()), _one_schema(dataset, columns)
+    return ds.FileSystemDataset(fragments, schema, dataset.format, dataset.filesystem)
+
+
+def record_batches(
+    dataset: ds.Dataset, columns: Sequence[str] | None = None, batch_size: int = 131_072
+) -> Iterator[pa.RecordBatch]:
+    """Batches of a dataset's rows, in its order; a few of them are read ahead, never a whole file.
+
+    Args:
+        dataset: what ``open_dataset`` gave.
+        columns: names of the columns to read; ``None`` for all.
+        batch_size: most rows of a batch; a group of rows of a file ends one, too.
+
+    Raises: ValueError where a file turns out to be damaged, or numbers do not fit the column's type.
+
+    >>> dataset = ds.dataset(pa.table({"n": [1, 2, 3]}))
+    >>> [batch.num_rows for batch in record_batches(dataset, ["n"], batch_size=2)]
+    [2, 1]
+    """
+    names = list(dataset.schema.names if columns is None else columns)
+    scanner = dataset.scanner(columns=names, batch_size=batch_size, batch_readahead=4, fragment_readahead=1)
+    try:
+        yield from (batch for batch in scanner.to_batches() if batch.num_rows)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"source must be parquet that can be read, got {error}") from None
+
+
+def _opened(source: Any) -> ds.Dataset:
+    if isinstance(source, str | os.PathLike):
+        paths, given = [Path(source)], str(source)
+    elif isinstance(source, Sequence) and all(isinstance(path, str | os.PathLike) for path in source):
+        paths, given = [Path(path) for path in source], [str(path) for path in source]
+    else:
+        raise TypeError(f"source must be a path, a list of paths or a dataset, got {type(source).__name__}")
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"source must be there, got {str(path)!r}, which is not")
+        if path.is_dir() and not isinstance(given, str):
+            raise ValueError(
+                f"source must be a folder or a list of files, got the folder {str(path)!r} in one"
+            )
+    try:
+        dataset = ds.dataset(given, format="parquet", partitioning="hive") if paths else None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"source must be parquet files, got {given!r} ({error})") from None
+    if dataset is None or not dataset.files:
+        raise ValueError(f"source must hold parquet files, got {given!r} without one")
+    return dataset
+
+
+def _one_schema(dataset: ds.Dataset, columns: Sequence[str] | None) -> pa.Schema:
+    """The types of all files together, their footers read one after the other."""
+    kinds: dict[str, pa.DataType] = {}
+    folders = dataset.partitioning.schema
+    needed = dict.fromkeys(columns or dataset.schema.names)
+    for fragment in dataset.get_fragments():
+        try:
+            schema = fragment.physical_schema
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"source must be parquet files, got {fragment.path!r} ({error})") from None
+        more = [] if columns else [name for name in schema.names if name not in needed]
+        if more:
+            raise ValueError(f"column {more[0]!r}: must be in every file, got it in {fragment.path!r} alone")
+        for name in needed:
+            times = schema.names.count(name)
+            if name in folders.names:
+                kinds[name] = folders.field(name).type
+                continue
+            if times != 1:
+                got = f"it {times} times in {fragment.path!r}"
+                raise ValueError(f"column {name!r}: must be there once, got {got}")
+            kind = schema.field(name).type
+            kinds[name] = _joined(name, kinds.get(name, kind), kind)
+    return pa.schema(list(kinds.items()))
+
+
+def _joined(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type that holds the values of both."""
+    if a == b or pa.types.is_null(b):
+        return a
+    if pa.types.is_null(a):
+        return b
+    if pa.types.is_dictionary(a) or pa.types.is_dictionary(b):
+        plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b)]
+        return _joined(name, *plain)
+    if {family(a), family(b)} == {"text"}:
+        return pa.large_string()
+    if {family(a), family(b)} == {"times with a zone"}:
+        return pa.timestamp("ns", "UTC")
+    if {family(a), family(b)} == {"times without a zone"}:
+        return pa.timestamp("ns")
+    try:
+        both = [pa.schema([(name, kind)]) for kind in (a, b)]
+        return pa.unify_schemas(both, promote_options="permissive").field(name).type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        raise TypeError(f"column {name!r}: must be of one type in every file, got {a} and {b}") from None
