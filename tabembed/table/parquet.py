@@ -99,20 +99,20 @@ def _opened(source: Any) -> ds.Dataset:
 def _one_schema(dataset: ds.Dataset, columns: Sequence[str] | None) -> pa.Schema:
     """The types of all files together, their footers read one after the other."""
     kinds: dict[str, pa.DataType] = {}
-    folders = dataset.partitioning.schema
     needed = dict.fromkeys(columns or dataset.schema.names)
     for fragment in dataset.get_fragments():
         try:
             schema = fragment.physical_schema
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"source must be parquet files, got {fragment.path!r} ({error})") from None
+        folders = ds.get_partition_keys(fragment.partition_expression)
         more = [] if columns else [name for name in schema.names if name not in needed]
         if more:
             raise ValueError(f"column {more[0]!r}: must be in every file, got it in {fragment.path!r} alone")
         for name in needed:
             times = schema.names.count(name)
-            if name in folders.names:
-                kinds[name] = folders.field(name).type
+            if name in folders:
+                kinds[name] = dataset.schema.field(name).type
                 continue
             if times != 1:
                 got = f"it {times} times in {fragment.path!r}"
