@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,10 @@ def load(path: Any) -> Any:
 
     Raises: ArtifactError when the folder is not a complete model that this version can read.
     """
-    from tabembed.artifact import read_config
+    from tabembed import artifact
 
-    return __getattr__(read_config(path, classes=_SAVED)["class"]).load(path)
+    return artifact.load(path, {name: partial(_build, name) for name in _SAVED})
+
+
+def _build(name: str, config: dict, arrays: dict) -> Any:
+    return __getattr__(name).from_artifact(config, arrays)

@@ -28,7 +28,7 @@ FLOORS = {
     "cli": 7,
     "plot": 7,
 }
-GROUND_FILES = {"schema", "batch", "artifact", "datasets", "_checks"}
+GROUND_FILES = {"schema", "batch", "artifact", "datasets", "_checks", "_folder", "_json"}
 FRONT_DOOR = "tabembed"
 CODE_LINES, ARGUMENTS = 200, 8
 # The exceptions stand in CONTRIBUTING.md, "Words", too, with the same reasons.

@@ -60,13 +60,12 @@ class SavedEmbedder(BaseEstimator):
 
         Raises: ArtifactError when it is not a complete model that this version can read.
         """
-        config, arrays = artifact.read(path, [cls.__name__])
-        try:
-            return _from_artifact(cls, config, arrays)
-        except ArtifactError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise ArtifactError(f"{path}: must hold a complete {cls.__name__}, got {error!r}") from None
+        return artifact.load(path, {cls.__name__: cls.from_artifact})
+
+    @classmethod
+    def from_artifact(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild what ``save`` wrote, given its config and its arrays."""
+        return _from_artifact(cls, config, arrays)
 
     def __getstate__(self) -> dict[str, Any]:
         """Weights as arrays: they load without a GPU, and joblib can hash them."""

@@ -11,7 +11,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tabembed.artifact import read, write
+from tabembed.artifact import load, write
 from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.sequence.build import append, build, check_appendable, keep_last
@@ -202,7 +202,7 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
 
         Raises: ArtifactError when the folder is damaged or is not a saved encoder.
         """
-        return cls.from_artifact(*read(path, [cls.__name__]))
+        return load(path, {cls.__name__: cls.from_artifact})
 
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The fitted encoder as JSON and named arrays."""

@@ -13,7 +13,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tabembed.artifact import ArtifactError, read, write
+from tabembed.artifact import ArtifactError, load, write
 from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
 from tabembed.table.category import check_frequency
@@ -226,7 +226,7 @@ class TableEncoder(ColumnsInHtml, BaseEstimator):
 
         Raises: ArtifactError when the folder is damaged or is not a saved encoder.
         """
-        return cls.from_artifact(*read(path, [cls.__name__]))
+        return load(path, {cls.__name__: cls.from_artifact})
 
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The fitted encoder as JSON and named arrays."""
