@@ -19,15 +19,15 @@ from tabembed.nn import PiecewiseLinearEmbedding
 from tabembed.nn.sizes import table_dims
 from tabembed.schema import TableSchema
 from tabembed.table import TableEncoder
+from tabembed.table.single_rows import single_rows_unknown
 from tabembed.table.warn import warn_user
 from tabembed.training.crossfit import fit_with_folds, make_splits
 from tabembed.training.loop import Settings
 from tabembed.training.masked_columns import make_masked_columns
 from tabembed.training.masked_network import MaskedNetwork, table_network
 from tabembed.training.modes import own_modes
-from tabembed.training.network import MAKERS, ids_by_column
+from tabembed.training.network import MAKERS
 from tabembed.training.objective import check_target, make_objective
-from tabembed.training.shrinkage import warn_of_single_rows
 from tabembed.training.vectors import aligned_parts, check_output, vectors
 
 MAX_DIM = 8
@@ -224,8 +224,8 @@ class TableEmbedder(TransformerMixin, LearnedTables, SavedEmbedder):
         settings = Settings.of(self)
         X = check_table(self, X, reset=True)
         encoder = clone(TableEncoder() if self.encoder is None else self.encoder).fit(X)
+        encoder = single_rows_unknown(encoder)
         batch = encoder.transform(X)
-        warn_of_single_rows(ids_by_column(encoder.schema_, batch))
         alone = y is None
         if alone:
             objective, target = make_masked_columns(encoder.schema_, batch)

@@ -8,10 +8,6 @@ from torch.nn.utils import parametrize
 
 from tabembed.nn import TableEmbedding
 from tabembed.schema import FIRST_KNOWN, UNKNOWN
-from tabembed.table.warn import warn_user
-
-MANY, NEARLY_ALL = 1000, 0.9
-"""A column is warned of from so many known categories on, if so large a share of them has one row each."""
 
 
 class Shrunk(nn.Module):
@@ -65,23 +61,6 @@ def make_plain(embedding: TableEmbedding) -> None:
     for module, tensor in _tables(embedding).values():
         if parametrize.is_parametrized(module, tensor):
             parametrize.remove_parametrizations(module, tensor)
-
-
-def warn_of_single_rows(ids: dict[str, Tensor]) -> None:
-    """Say of which columns nearly every category has one row: they tell nothing of other rows, and take time.
-
-    Args:
-        ids: the ids of the training, by the name of their column.
-    """
-    for name, column in ids.items():
-        counts = torch.bincount(column)[FIRST_KNOWN:]
-        known, single = int((counts > 0).sum()), int((counts == 1).sum())
-        if known >= MANY and single > NEARLY_ALL * known:
-            warn_user(
-                f"column {name!r}: {single:,} of {known:,} categories have one row each, from which nothing "
-                "is learned of others, and all are trained: leave it out, or count them as unknown with "
-                "Categorical(min_frequency=2)"
-            )
 
 
 def _tables(embedding: TableEmbedding) -> dict[str, tuple[nn.Module, str]]:

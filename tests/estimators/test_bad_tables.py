@@ -10,6 +10,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from tabembed import (
+    Categorical,
     LearnedFourierTransformer,
     SequenceEmbedder,
     SequenceEncoder,
@@ -199,17 +200,28 @@ def test_a_loss_that_runs_away_names_the_argument():
         LearnedFourierTransformer(**own).fit(TABLE[["km"]], TABLE["km"])
 
 
-def test_a_column_of_one_row_a_category_is_spoken_of():
+def test_a_column_of_one_row_a_category_counts_as_unknown():
     ids = pd.DataFrame(
-        {"id": [f"row {i}" for i in range(1500)], "twice": [f"pair {i // 2}" for i in range(1500)]}
+        {
+            "id": [f"row {i}" for i in range(1500)],
+            "twice": [f"pair {i // 2}" for i in range(1500)],
+            "km": np.arange(1500.0),
+        }
     )
     y = np.arange(1500) % 2
     embedder = TableEmbedder(max_iter=1, random_state=0, batch_size=1024)
-    text = "column 'id': 1,500 of 1,500 categories have one row each.* with Categorical\\(min_frequency=2\\)"
-    with pytest.warns(UserWarning, match=text) as said:
-        embedder.fit(ids, y)
-    assert [w.filename for w in said] == [__file__]
-    embedder.set_params(encoder=TableEncoder(min_frequency=2))
+    text = "column 'id': 1,500 of 1,500 categories have one row each.*: they count as unknown"
+    for target in (y, None):
+        with pytest.warns(UserWarning, match=text) as said:
+            embedder.fit(ids, target)
+        assert [w.filename for w in said] == [__file__]
+        assert {name: len(known) for name, known in embedder.encoder_.categories_.items()} == {
+            "id": 0,
+            "twice": 750,
+        }
+        assert np.isfinite(embedder.transform(ids[:9])).all()
+    embedder.set_params(encoder=TableEncoder({"id": Categorical(min_frequency=1)}))
     with warnings.catch_warnings(record=True, action="always") as said:
         embedder.fit(ids, y)
     assert not said
+    assert len(embedder.encoder_.categories_["id"]) == 1500
