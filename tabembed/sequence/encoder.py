@@ -95,7 +95,7 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
         return self.finalize(self.partial(X))
 
     def partial(self, X: Any) -> SequenceParts:
-        """What some of the rows say; ``merge`` and ``finalize`` make a fit of such parts."""
+        """What some of the rows say; ``merge_states`` and ``finalize`` make a fit of such parts."""
         check_settings(self)
         clock, frame = Clock(self.unit), read_frame(X)
         rows, names = row_encoder(self, frame.names)
@@ -113,7 +113,7 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
         table = rows.partial(columns) if columns else None
         return SequenceParts(frame.names, frame.named, table, state, entities, times, missing)
 
-    def merge(self, a: SequenceParts, b: SequenceParts) -> SequenceParts:
+    def merge_states(self, a: SequenceParts, b: SequenceParts) -> SequenceParts:
         """What the rows of both say; neither changes."""
         return merge_states(a, b, self.entity, self.time)
 

@@ -12,7 +12,7 @@ from tabembed.sequence.missing import LeftOut
 from tabembed.sequence.order import Entities, join, seconds, sorted_order, starts_of
 from tabembed.sequence.ties import refuse_ties
 from tabembed.sequence.time_axis import Clock, ClockState, TimeAxis
-from tabembed.table.state import TableState, merge_tables
+from tabembed.table.state import TableState
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def merge_states(a: SequenceParts, b: SequenceParts, entity: str, time: str) -> 
     return SequenceParts(
         a.names,
         a.named,
-        merge_tables(a.table, b.table) if a.table and b.table else None,
+        a.table.merge(b.table) if a.table and b.table else None,
         Clock().merge(time, a.clock, b.clock),
         join(a.entities, b.entities, entity),
         np.concatenate((a.times, b.times)),

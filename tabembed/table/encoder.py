@@ -22,16 +22,19 @@ from tabembed.table.grow import grown
 from tabembed.table.in_html import ColumnsInHtml, fitted_columns
 from tabembed.table.kinds import FITTED, given_specs, plain, spec_by_type, specs_from_json, specs_to_json
 from tabembed.table.scaler import check_scaler
-from tabembed.table.state import Decided, TableState, Undecided, merge_tables
+from tabembed.table.state import Decided, TableState, Undecided
+from tabembed.table.stream import TableStreaming
 from tabembed.table.warn import warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tabembed.table.report import DriftReport
+
 _MANY_ROWS = 50_000
 
 
-class TableEncoder(ColumnsInHtml, BaseEstimator):
+class TableEncoder(TableStreaming, ColumnsInHtml, BaseEstimator):
     """Turn tables into tensors, the same way every time.
 
     Without a word from you the dtype alone decides what a column is: text, booleans and categories
@@ -77,7 +80,7 @@ class TableEncoder(ColumnsInHtml, BaseEstimator):
         return self.finalize(self.partial(X))
 
     def partial(self, X: Any) -> TableState:
-        """What some of the rows say; ``merge`` and ``finalize`` make a fit of such parts."""
+        """What some of the rows say; ``merge_states`` and ``finalize`` make a fit of such parts."""
         check_frequency(self.min_frequency, self.max_categories)
         check_scaler(self.scaler, "scaler")
         frame = read_frame(X)
@@ -99,10 +102,6 @@ class TableEncoder(ColumnsInHtml, BaseEstimator):
         columns = side_by_side(count, list(specs), frame.n_rows)
         return TableState(frame.n_rows, frame.names, frame.named, dict(zip(specs, columns, strict=True)))
 
-    def merge(self, a: TableState, b: TableState) -> TableState:
-        """What the rows of both say; neither changes."""
-        return merge_tables(a, b)
-
     def finalize(self, state: TableState) -> TableEncoder:
         """Give out ids, centres and scales."""
         if state.n_rows == 0:
@@ -113,6 +112,7 @@ class TableEncoder(ColumnsInHtml, BaseEstimator):
             text = f"{', '.join(empty)}: no value in the fit, so nothing is known of it"
             warn_user(text)
         self._set_fitted(fitted, state.n_rows, state.names, state.named)
+        self._state = state
         return self
 
     def transform(self, X: Any) -> TableBatch:
@@ -197,6 +197,26 @@ class TableEncoder(ColumnsInHtml, BaseEstimator):
         names = self.feature_names_in_.tolist()
         encoder._set_fitted({**self.columns_, **more}, self.schema_.n_rows, names, self._named)
         return encoder
+
+    def report(self, X: Any) -> DriftReport:
+        """How a table differs from the one of the fit, column by column; what it holds is refused nowhere.
+
+        Args:
+            X: a table, as ``transform`` takes it; or the path of a parquet file or a folder of them, or a
+                ``pyarrow.dataset.Dataset``, which is read batch by batch.
+
+        >>> import pandas as pd
+        >>> encoder = TableEncoder().fit(pd.DataFrame({"city": ["Oslo", "Rome"] * 50, "km": range(100)}))
+        >>> found = encoder.report(pd.DataFrame({"city": ["Oslo", "Rom", None, "Oslo"], "km": [0, 9, 99, 400]}))
+        >>> found.frame[["column", "unseen", "missing", "out_of_range"]]
+          column  unseen  missing  out_of_range
+        0   city    0.25     0.25           NaN
+        1     km     NaN     0.00          0.25
+        """
+        from tabembed.table.report import report
+
+        check_is_fitted(self, "schema_")
+        return report(self, X)
 
     def _what(self, name: str) -> str:
         kinds = self.kinds_

@@ -60,14 +60,13 @@ class TableState:
     named: bool
     columns: dict[str, Decided | Undecided]
 
-
-def merge_tables(a: TableState, b: TableState) -> TableState:
-    """What the rows of both say; neither changes."""
-    alone = sorted(set(a.columns) ^ set(b.columns))
-    if alone:
-        raise ValueError(f"column {alone[0]!r}: must be in both parts, got it in one")
-    columns = {name: _merge(name, a.columns[name], b.columns[name]) for name in a.columns}
-    return TableState(a.n_rows + b.n_rows, a.names, a.named, columns)
+    def merge(self, other: TableState) -> TableState:
+        """What the rows of both say, columns in the order of this one; neither changes."""
+        alone = sorted(set(self.columns) ^ set(other.columns))
+        if alone:
+            raise ValueError(f"column {alone[0]!r}: must be in both parts, got it in one")
+        columns = {name: _merge(name, own, other.columns[name]) for name, own in self.columns.items()}
+        return TableState(self.n_rows + other.n_rows, self.names, self.named, columns)
 
 
 def _merge(name: str, a: Decided | Undecided, b: Decided | Undecided) -> Decided | Undecided:

@@ -117,7 +117,7 @@ def test_rows_without_columns_are_bare_events():
     assert batch.row.tolist() == frame.sort_values(["who", "when"], kind="stable").index.tolist()
     again = SequenceEncoder.from_artifact(*encoder.to_artifact())
     assert plain(again.transform(frame)) == plain(batch)
-    parts = encoder.merge(encoder.partial(frame[:9]), encoder.partial(frame[9:]))
+    parts = encoder.merge_states(encoder.partial(frame[:9]), encoder.partial(frame[9:]))
     assert clone(encoder).finalize(parts).schema_ == encoder.schema_
 
 
@@ -408,7 +408,7 @@ def test_missing_entities_and_times_are_left_out_and_counted():
     assert plain(replace(batch, row=expected.row)) == plain(expected)
     assert (batch.n_input, len(batch.rows)) == (61, 57)
     with pytest.warns(UserWarning, match=text):
-        clone(encoder).finalize(encoder.merge(encoder.partial(frame[:5]), encoder.partial(frame[5:])))
+        clone(encoder).finalize(encoder.merge_states(encoder.partial(frame[:5]), encoder.partial(frame[5:])))
 
 
 def test_a_table_without_rows():
@@ -621,7 +621,7 @@ def test_fits_in_parts_are_one_fit(bounds, ties):
     states = [encoder.partial(frame[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
     merged = states[-1]
     for state in states[:-1]:
-        merged = encoder.merge(merged, state)
+        merged = encoder.merge_states(merged, state)
     parts, whole = clone(encoder).finalize(merged), encoder.fit(frame)
     for name in ("n_sequences", "longest", "span", "gaps", "observed"):
         assert getattr(parts.schema_, name) == getattr(whole.schema_, name)
@@ -644,7 +644,7 @@ def test_parts_of_two_kinds():
         (frame[["who", "when"]], ValueError, "parts must have the same columns, got one without any"),
     ):
         with pytest.raises(error, match=text):
-            encoder.merge(a, encoder.partial(other))
+            encoder.merge_states(a, encoder.partial(other))
 
 
 # What is kept and given back

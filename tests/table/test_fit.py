@@ -33,8 +33,8 @@ def by_parts(encoder, parts, *, right=False):
     """Fit part by part, merged from the left or from the right."""
     states = [encoder.partial(part) for part in parts]
     if right:
-        return encoder.finalize(functools.reduce(lambda a, b: encoder.merge(b, a), reversed(states)))
-    return encoder.finalize(functools.reduce(encoder.merge, states))
+        return encoder.finalize(functools.reduce(lambda a, b: encoder.merge_states(b, a), reversed(states)))
+    return encoder.finalize(functools.reduce(encoder.merge_states, states))
 
 
 def assert_same_schema(one, other):
@@ -109,8 +109,8 @@ def test_any_partition_in_any_order_is_the_whole_fit(rows, data, right):
 def test_merging_is_associative_and_symmetric(a, b, c):
     encoder = TableEncoder(SPECS)
     x, y, z = (encoder.partial(table(rows)) for rows in (a, b, c))
-    one = TableEncoder(SPECS).finalize(encoder.merge(encoder.merge(x, y), z))
-    other = TableEncoder(SPECS).finalize(encoder.merge(z, encoder.merge(y, x)))
+    one = TableEncoder(SPECS).finalize(encoder.merge_states(encoder.merge_states(x, y), z))
+    other = TableEncoder(SPECS).finalize(encoder.merge_states(z, encoder.merge_states(y, x)))
     assert_same_fit(one, other)
 
 
@@ -119,8 +119,8 @@ def test_merging_is_associative_and_symmetric(a, b, c):
 def test_merging_leaves_both_states_unchanged(a, b):
     encoder = TableEncoder(SPECS)
     x, y = encoder.partial(table(a)), encoder.partial(table(b))
-    encoder.merge(x, y)
-    encoder.finalize(encoder.merge(y, x))
+    encoder.merge_states(x, y)
+    encoder.finalize(encoder.merge_states(y, x))
     for state, rows in ((x, a), (y, b)):
         after, fresh = TableEncoder(SPECS).finalize(state), TableEncoder(SPECS).fit(table(rows))
         assert after.schema_ == fresh.schema_
@@ -132,14 +132,14 @@ def test_a_state_is_not_used_up_by_finalizing():
     state = encoder.partial(table([("a", 1, 1.0, 1, ["x"])]))
     first = encoder.finalize(state).schema_
     assert encoder.finalize(state).schema_ == first
-    assert encoder.finalize(encoder.merge(state, state)).schema_.n_rows == 2
+    assert encoder.finalize(encoder.merge_states(state, state)).schema_.n_rows == 2
 
 
 def test_partial_and_merge_leave_the_encoder_alone():
     encoder = TableEncoder().fit({"x": ["a", "b"]})
     before = encoder.schema_
     state = encoder.partial({"x": ["c"]})
-    encoder.merge(state, state)
+    encoder.merge_states(state, state)
     assert encoder.schema_ == before
 
 
@@ -171,7 +171,7 @@ def test_only_empty_parts_are_an_error():
     encoder = TableEncoder()
     empty = encoder.partial(EMPTY["pandas"])
     with pytest.raises(ValueError, match="0 rows"):
-        encoder.finalize(encoder.merge(empty, empty))
+        encoder.finalize(encoder.merge_states(empty, empty))
 
 
 NULLS = {
@@ -237,13 +237,13 @@ def test_wide_integers_survive_a_part_of_floats_with_a_gap():
 def test_parts_of_different_families_are_an_error(a, b):
     encoder = TableEncoder()
     with pytest.raises(TypeError, match="column 'x': "):
-        encoder.finalize(encoder.merge(encoder.partial({"x": a}), encoder.partial({"x": b})))
+        encoder.finalize(encoder.merge_states(encoder.partial({"x": a}), encoder.partial({"x": b})))
 
 
 def test_parts_with_different_columns_are_an_error():
     encoder = TableEncoder()
     with pytest.raises(ValueError, match="column 'y': "):
-        encoder.merge(encoder.partial({"x": [1], "y": [2]}), encoder.partial({"x": [1]}))
+        encoder.merge_states(encoder.partial({"x": [1], "y": [2]}), encoder.partial({"x": [1]}))
 
 
 def test_reordered_columns_of_a_part_give_the_same_fit():

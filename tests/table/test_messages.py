@@ -25,7 +25,7 @@ def fit(values, spec=None, **settings):
 
 def merge(a, b, spec=None):
     encoder = TableEncoder(columns=None if spec is None else {"x": spec})
-    return encoder.merge(encoder.partial({"x": a}), encoder.partial({"x": b}))
+    return encoder.merge_states(encoder.partial({"x": a}), encoder.partial({"x": b}))
 
 
 def decode(ids):

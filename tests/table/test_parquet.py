@@ -116,7 +116,7 @@ def test_what_is_no_source_is_said(tmp_path):
     with pytest.raises(ValueError, match=r"source must hold parquet files, got \[\] without one"):
         open_dataset([])
     with pytest.raises(
-        ValueError, match="source must be a folder or a list of files, got '.*empty' in a list"
+        ValueError, match="source must be a folder or a list of files, got the folder '.*empty' in one"
     ):
         open_dataset([tmp_path / "a.parquet", tmp_path / "empty"])
     for source in (tmp_path, tmp_path / "b.parquet"):

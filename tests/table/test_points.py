@@ -38,7 +38,7 @@ def test_beyond_the_cap_a_heavy_value_takes_one_level_and_order_changes_nothing(
     parts = [encoder.partial({"x": part}) for part in np.array_split(np.sort(x), 5)]
     state = parts[-1]
     for part in parts[-2::-1]:
-        state = encoder.merge(state, part)
+        state = encoder.merge_states(state, part)
     column = TableEncoder(scaler="none").fit({"x": x}).schema_["x"]
     merged = encoder.finalize(state).schema_["x"]
     scaled = TableEncoder().fit({"x": x}).schema_["x"]

@@ -1,0 +1,291 @@
+"""Fits and transforms of tables larger than memory: batch after batch, of rows in any order."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from tabembed.table.encoded import encoded_schema, encoded_table
+from tabembed.table.parquet import open_dataset, record_batches
+from tabembed.table.warn import said_once
+
+_BATCH = 131_072
+
+
+class Streaming:
+    """Fits by parts, for an encoder with ``partial``, ``finalize`` and states that merge."""
+
+    _state: Any
+
+    def merge_states(self, a: Any, b: Any) -> Any:
+        """What the rows of both states say; neither changes."""
+        return a.merge(b)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from more rows: afterwards the fit is that of all rows so far, whatever their order.
+
+        The ids of known values change as counts do. Every call ends in a whole fit, which takes a time
+        that grows with the number of categories: for many small parts use ``fit_parquet``, or
+        ``partial``, ``merge_states`` and one ``finalize``.
+
+        Args:
+            X: a table with the columns of the rows so far.
+            y: ignored.
+
+        Raises: ValueError for other columns than so far, and of an encoder that was loaded or grown.
+
+        >>> from tabembed import TableEncoder
+        >>> encoder = TableEncoder().partial_fit({"city": ["Oslo", "Rome"]})
+        >>> encoder.partial_fit({"city": ["Rome", None]}).categories_["city"].tolist()
+        ['Rome', 'Oslo']
+        """
+        state = self.partial(X)  # type: ignore[attr-defined]
+        if hasattr(self, "schema_"):
+            state = self.merge_states(self._rows_so_far("partial_fit"), state)
+        return self.finalize(state)  # type: ignore[attr-defined, no-any-return]
+
+    def merge(self, other: Any) -> Self:
+        """A new encoder, fitted to the rows of both; neither of the two changes.
+
+        Args:
+            other: a fitted encoder with the same settings and columns.
+
+        Raises:
+            ValueError: for other settings or columns, and where one was loaded or grown.
+            TypeError: for another kind of encoder.
+
+        >>> from tabembed import TableEncoder
+        >>> a, b = (TableEncoder().fit({"n": numbers}) for numbers in ([1.0, 2.0], [6.0]))
+        >>> a.merge(b).schema_["n"].mean
+        3.0
+        """
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise TypeError(f"{name}.merge must be given a {name}, got {type(other).__name__}")
+        ours, theirs = _settings(self), _settings(other)
+        differ = [key for key in ours if key not in theirs or ours[key] != theirs[key]]
+        if differ:
+            got = f"{ours[differ[0]]!r} and {theirs.get(differ[0])!r}"
+            raise ValueError(f"{name}.merge must be given the same {differ[0]}, got {got}")
+        states = [encoder._rows_so_far("merge") for encoder in (self, other)]
+        merged = clone(self)
+        return merged.finalize(merged.merge_states(*states))  # type: ignore[no-any-return]
+
+    def fit_parquet(
+        self,
+        source: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_size: int = _BATCH,
+        verbose: bool = False,
+    ) -> Self:
+        """Learn from parquet files that need not fit into memory: the fit of all their rows at once.
+
+        Args:
+            source: path of a file or a folder, a list of paths of files, or a
+                ``pyarrow.dataset.Dataset``. Types that differ between files are brought together.
+            columns: names of the columns that the table has; ``None`` for all.
+            batch_size: rows that are in memory at a time.
+            verbose: show a bar.
+
+        Raises:
+            FileNotFoundError: when there is no such file or folder.
+            ValueError: for what is no parquet, columns that are not in every file, no rows.
+            TypeError: for columns whose types do not go together.
+
+        >>> import tempfile, pyarrow.parquet as pq
+        >>> from tabembed import TableEncoder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pq.write_table(pa.table({"city": ["Oslo", "Rome", "Rome"]}), f"{folder}/a.parquet")
+        ...     encoder = TableEncoder().fit_parquet(folder)
+        >>> encoder.categories_["city"].tolist()
+        ['Rome', 'Oslo']
+        """
+        _check_batch_size(batch_size)
+        dataset = open_dataset(source, columns)
+        names = list(columns or dataset.schema.names)
+        tables = _tables(dataset, names, batch_size)
+        with said_once(), _bar("fit", dataset, verbose) as advance:
+            states = (self._counted(table, advance) for table in tables)
+            return self.finalize(merge_all(states, self.merge_states))  # type: ignore[attr-defined, no-any-return]
+
+    def _counted(self, table: pa.Table, advance: Callable[[int], None]) -> Any:
+        state = self.partial(table)  # type: ignore[attr-defined]
+        advance(table.num_rows)
+        return state
+
+    def _rows_so_far(self, method: str) -> Any:
+        check_is_fitted(self, "schema_")
+        if getattr(self, "_state", None) is None:
+            name = f"{type(self).__name__}.{method}"
+            raise ValueError(f"{name} must continue a fit, got an encoder that was loaded or grown")
+        return self._state
+
+
+class TableStreaming(Streaming):
+    """What ``Streaming`` gives, and the encoding of parquet files."""
+
+    def transform_parquet(
+        self, source: Any, out: str | os.PathLike[str], *, batch_size: int = _BATCH, verbose: bool = False
+    ) -> None:
+        """Encode parquet files that need not fit into memory; the rows keep their order.
+
+        Written are the columns of the fit under their names: ids as int32, numbers scaled as float32
+        and null where missing, times as nanoseconds in the zone of the fit, lists as lists of ids. It
+        is written beside ``out`` and renamed at the end: interrupted, it leaves nothing under that
+        name, and starts from the beginning next time.
+
+        Args:
+            source: as for ``fit_parquet``.
+            out: a file, which is replaced where it exists; for a folder as source a folder that is not
+                there yet, which gets a file a file. (A folder that is a column, as ``year=2013``,
+                becomes ``year-2013``, as the column is in the files.)
+            batch_size: rows that are in memory at a time.
+            verbose: show a bar.
+
+        Raises:
+            FileNotFoundError: when there is no such source, or no folder to write into.
+            FileExistsError: when ``out`` is a folder with something in it, or a file for a folder.
+            ValueError: for what is no parquet, columns that are not there, and for an ``out`` that is
+                the source or lies in it.
+
+        >>> import tempfile, pyarrow.parquet as pq
+        >>> from tabembed import TableEncoder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pq.write_table(pa.table({"city": ["Oslo", "Rome", "Rome"]}), f"{folder}/a.parquet")
+        ...     encoder = TableEncoder().fit_parquet(f"{folder}/a.parquet")
+        ...     encoder.transform_parquet(f"{folder}/a.parquet", f"{folder}/ids.parquet")
+        ...     pq.read_table(f"{folder}/ids.parquet")["city"].to_pylist()
+        [4, 3, 3]
+        """
+        check_is_fitted(self, "schema_")
+        _check_batch_size(batch_size)
+        encoder: Any = self
+        names = list(encoder.columns_) if encoder._named else None
+        dataset = open_dataset(source, names)
+        folder = Path(source) if isinstance(source, str | os.PathLike) and Path(source).is_dir() else None
+        _check_target(dataset, folder, Path(out))
+        with (
+            said_once(),
+            _bar("transform", dataset, verbose) as advance,
+            _beside(Path(out), folder is not None) as target,
+        ):
+            for part, path in _parts(dataset, folder, target):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with pq.ParquetWriter(path, encoded_schema(encoder.schema_)) as writer:
+                    for table in _tables(part, names, batch_size):
+                        writer.write_table(encoded_table(encoder.transform(table), encoder.schema_))
+                        advance(table.num_rows)
+
+
+def merge_all(states: Iterable[Any], merge: Callable[[Any, Any], Any]) -> Any:
+    """One state of many, in time n log n: each is merged with others of about its size.
+
+    Args:
+        states: at least one, used one by one.
+        merge: makes a state of two.
+
+    >>> merge_all("abcde", lambda a, b: f"({a}{b})")
+    '(((ab)(cd))e)'
+    """
+    stack: list[tuple[int, Any]] = []
+    for state in states:
+        level = 0
+        while stack and stack[-1][0] == level:
+            state, level = merge(stack.pop()[1], state), level + 1
+        stack.append((level, state))
+    _, merged = stack.pop()
+    while stack:
+        merged = merge(stack.pop()[1], merged)
+    return merged
+
+
+def _settings(encoder: Any) -> dict[str, Any]:
+    params = encoder.get_params(deep=True)
+    return {key: value for key, value in params.items() if not hasattr(value, "get_params")}
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+        raise TypeError(f"batch_size must be an int, got {batch_size!r}")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def _tables(dataset: ds.Dataset, names: list[str] | None, batch_size: int) -> Iterator[pa.Table]:
+    """Tables of about ``batch_size`` rows, however small the groups of rows of the files; one at least."""
+    names = list(dataset.schema.names if names is None else names)
+    waiting: list[pa.RecordBatch] = []
+    n_rows, n_tables = 0, 0
+    for batch in record_batches(dataset, names, batch_size):
+        if waiting and n_rows + batch.num_rows > batch_size:
+            yield pa.Table.from_batches(waiting)
+            waiting, n_rows, n_tables = [], 0, n_tables + 1
+        waiting.append(batch)
+        n_rows += batch.num_rows
+    if waiting or not n_tables:
+        schema = waiting[0].schema if waiting else pa.schema([dataset.schema.field(name) for name in names])
+        yield pa.Table.from_batches(waiting, schema)
+
+
+def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[tuple[ds.Dataset, Path]]:
+    """Every part of the source, and where it goes."""
+    if folder is None:
+        yield dataset, target
+        return
+    for fragment in dataset.get_fragments():
+        part = ds.FileSystemDataset([fragment], dataset.schema, dataset.format, dataset.filesystem)
+        place = Path(fragment.path).relative_to(folder.as_posix())
+        yield part, target / str(place).replace("=", "-")
+
+
+def _check_target(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:
+    files = [Path(file).resolve() for file in getattr(dataset, "files", ())]
+    inside = folder is not None and out.resolve().is_relative_to(folder.resolve())
+    if inside or out.resolve() in files:
+        raise ValueError(f"out must not be the source or lie in it, got {str(out)!r}")
+    if not out.resolve().parent.is_dir():
+        raise FileNotFoundError(f"out must lie in a folder that is there, got {str(out)!r}")
+    if folder is None and out.is_dir():
+        raise FileExistsError(f"out must be a file, as the source is one table, got the folder {str(out)!r}")
+    if folder is not None and (out.is_file() or (out.is_dir() and any(out.iterdir()))):
+        raise FileExistsError(f"out must be a folder that is empty or not there yet, got {str(out)!r}")
+
+
+@contextmanager
+def _beside(out: Path, is_folder: bool) -> Iterator[Path]:
+    """A place beside the target, renamed when the block has ended, removed when it fails."""
+    beside = Path(tempfile.mkdtemp(dir=out.resolve().parent, prefix=f".{out.name}."))
+    try:
+        target = beside / out.name
+        if is_folder:
+            target.mkdir()
+        yield target
+        os.replace(target, out)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _bar(title: str, dataset: ds.Dataset, verbose: bool) -> Iterator[Callable[[int], None]]:
+    """A bar while the block runs; what it gives is told the number of rows that are done."""
+    if not verbose:
+        yield lambda n_rows: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task(title, total=dataset.count_rows())
+        yield lambda n_rows: bar.advance(task, n_rows)
