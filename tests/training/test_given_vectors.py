@@ -83,7 +83,7 @@ TWICE = pd.DataFrame({"category": ["Rome", "Oslo", "Rome"], "e0": 1.0})
         ({}, ValueError, r"vectors must be of one width, got shapes \[\]"),
         (pl.DataFrame({"name": ["a"], "e0": [1]}), ValueError, "vectors must have a column 'category', got"),
         ([[1.0]], TypeError, "vectors must be a frame or a dict by category, got list"),
-        (VECTORS.assign(b="x"), TypeError, "vectors must be numbers, got str in 'b'"),
+        (VECTORS.assign(b="x"), TypeError, "vectors must be numbers, got str in 'b'; .* named 'category'"),
         (VECTORS.assign(b=True), TypeError, "vectors must be numbers, got bool in 'b'"),
         (VECTORS.assign(b=[1.0, np.nan, 2.0]), ValueError, "vectors must be finite, got nan"),
         (VECTORS.assign(b=[1.0, np.inf, 2.0]), ValueError, "vectors must be finite, got inf"),
