@@ -99,8 +99,8 @@ def _numbers(table: pd.DataFrame, column: str) -> np.ndarray:
     for name, kind in table.dtypes.items():
         if not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind):
             raise TypeError(
-                f"column {column!r}: vectors must be numbers, got {kind} in {name!r}; categories stand in the "
-                "index or in a column named 'category'"
+                f"column {column!r}: vectors must be numbers, got {kind} in {name!r}; categories stand in "
+                "the index or in a column named 'category'"
             )
     vectors = table.to_numpy(np.float64, na_value=np.nan)
     if not np.isfinite(vectors).all():
