@@ -106,6 +106,7 @@ class TableEncoder(TableStreaming, ColumnsInHtml, BaseEstimator):
         """Give out ids, centres and scales."""
         if state.n_rows == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: got 0 rows")
+        state = state.ranked()
         fitted = {name: column.finalize(name, state.n_rows) for name, column in state.columns.items()}
         empty = [f"column {name!r} ({c.kind})" for name, c in fitted.items() if not c.column.n_values]
         if empty:
@@ -207,8 +208,8 @@ class TableEncoder(TableStreaming, ColumnsInHtml, BaseEstimator):
 
         >>> import pandas as pd
         >>> encoder = TableEncoder().fit(pd.DataFrame({"city": ["Oslo", "Rome"] * 50, "km": range(100)}))
-        >>> found = encoder.report(pd.DataFrame({"city": ["Oslo", "Rom", None, "Oslo"], "km": [0, 9, 99, 400]}))
-        >>> found.frame[["column", "unseen", "missing", "out_of_range"]]
+        >>> now = pd.DataFrame({"city": ["Oslo", "Rom", None, "Oslo"], "km": [0, 9, 99, 400]})
+        >>> encoder.report(now).frame[["column", "unseen", "missing", "out_of_range"]]
           column  unseen  missing  out_of_range
         0   city    0.25     0.25           NaN
         1     km     NaN     0.00          0.25

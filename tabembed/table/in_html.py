@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _MOST = 60
 """Most columns that are listed."""
-_SHARES = ("missing", "unknown")
+_SHARES = ("missing", "unknown", "missing fit", "unseen", "unseen fit", "out of range")
 
 
 class ColumnsInHtml:
@@ -43,26 +43,43 @@ def fitted_columns(encoder: Any) -> pd.DataFrame:
     return describe(encoder).rename(columns={"n_known": "known values", "rare": "unknown"})
 
 
-def html_table(columns: pd.DataFrame) -> str:
+def html_table(columns: pd.DataFrame, most: int | None = _MOST) -> str:
     """A table in HTML, its text escaped and its shares in per cent.
 
     Args:
         columns: one row a column of a table; ``missing`` and ``unknown`` are shares.
+        most: most rows that are shown, the others being counted; ``None`` for all.
 
     >>> import pandas as pd
     >>> html_table(pd.DataFrame({"column": ["<b>"], "missing": [0.125]}))
     '<table><thead><tr><th>column</th><th>missing</th></tr></thead><tbody><tr><td>&lt;b&gt;</td><td>12.5%...'
     """
-    names = [str(name) for name in columns]
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape(str(name))}</th>" for name in columns)
     rows = [
-        "".join(f"<td>{escape(_cell(name, cell))}</td>" for name, cell in zip(names, row, strict=True))
-        for row in columns.head(_MOST).itertuples(index=False)
+        "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        for row in shown_cells(columns.head(most or len(columns))).itertuples(index=False)
     ]
-    if len(columns) > _MOST:
-        rows.append(f'<td colspan="{columns.shape[1]}">and {len(columns) - _MOST:,} more columns</td>')
+    if len(columns) > len(rows):
+        rows.append(f'<td colspan="{columns.shape[1]}">and {len(columns) - len(rows):,} more columns</td>')
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def shown_cells(columns: pd.DataFrame) -> pd.DataFrame:
+    """The same as text: shares in per cent, other numbers to three digits, ``-`` for nothing.
+
+    Args:
+        columns: as for ``html_table``.
+
+    >>> import pandas as pd
+    >>> shown_cells(pd.DataFrame({"missing": [0.125, None], "distance": [0.04321, 1.0]})).to_numpy().tolist()
+    [['12.5%', '0.0432'], ['-', '1']]
+    """
+    import pandas as pd
+
+    return pd.DataFrame(
+        {name: [_cell(str(name), cell) for cell in columns[name]] for name in columns}, dtype=object
+    )
 
 
 def _cell(name: str, cell: Any) -> str:
@@ -72,4 +89,6 @@ def _cell(name: str, cell: Any) -> str:
         return "-"
     if name in _SHARES:
         return f"{cell:.1%}"
+    if isinstance(cell, float):
+        return f"{cell:.3g}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
