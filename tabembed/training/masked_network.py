@@ -15,7 +15,7 @@ from tabembed.training.cell_codes import CellCodes
 from tabembed.training.masked_examples import MaskedExamples
 from tabembed.training.network import TableNetwork
 
-LEARNED = 0.15
+LEARNED = 0.3
 """How far rows lie apart by what is learned, relative to how far by their cells' codes."""
 N_COMPONENTS = 64
 """Width of a row's vector. The first entries tell most: a narrower one is a part of it."""

@@ -33,7 +33,7 @@ from tables import TABLES, Table, dev_split, split
 from tabembed import TableEmbedder
 
 FOLDER = Path("build/quality/without_target")
-SHARES, DRAWS, LEAST = (0.01, 0.1), 5, 20
+SHARES, DRAWS, LEAST = (0.01, 0.1), 20, 20
 LEAST_OF_A_CLASS = 5
 """Rows of each class among the labelled ones: folds of a model need them."""
 
