@@ -27,6 +27,7 @@ from tabembed.table import TableEncoder
 from tabembed.table.canonical import family
 from tabembed.table.frame import places_in, read_frame
 from tabembed.table.in_html import ColumnsInHtml, fitted_columns
+from tabembed.table.report import DriftReport, report
 
 
 class SequenceEncoder(ColumnsInHtml, BaseEstimator):
@@ -181,6 +182,19 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
         parts = (self.time_axis_, self.entity_family_, schema, self._rule, names, self._named)
         encoder._set_fitted(table, *parts)
         return encoder
+
+    def report(self, X: Any) -> DriftReport:
+        """How the columns of a table's rows differ from those of the fit; entity and time are not looked at.
+
+        Args:
+            X: as for ``TableEncoder.report``.
+
+        Raises: ValueError when rows have no columns.
+        """
+        check_is_fitted(self, "schema_")
+        if self.table_encoder_ is None:
+            raise ValueError(f"report must be of columns, got {type(self).__name__} of entity and time alone")
+        return report(self.table_encoder_, X, owner=self)
 
     @property
     def kinds_(self) -> dict[str, str]:

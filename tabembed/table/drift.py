@@ -27,16 +27,17 @@ class Cells:
     Args:
         type: what the values are, in words; ``"nothing"`` where all are missing.
         n_cells: number of cells; of values, in a column of lists.
-        n_missing: number of missing ones.
-        counts: cells of every id, or numbers (times) below the range of the fit, up to every point of the
-            schema, and above the range. ``None`` where ``transform`` would refuse the column.
-        gaps: for numbers, in every such bin the sum of the scaled distances to the point that ends it.
+        n_missing: number of missing ones; NaN where that cannot be told.
+        counts: cells of every id; or times before, in and after the range of the fit; or numbers below the
+            first point of the schema, at it, between it and the next one, at that, and so on, and above the
+            last one. ``None`` where ``transform`` would refuse the column.
+        gaps: of numbers, in every such bin the sum of their scaled distances to the point that ends it.
         refused: why ``transform`` would refuse the column, or empty.
     """
 
     type: str
     n_cells: int
-    n_missing: int
+    n_missing: float
     counts: np.ndarray | None = None
     gaps: np.ndarray | None = None
     refused: str = ""
@@ -89,15 +90,15 @@ def _of_numbers(column: Any, array: pa.Array) -> dict[str, Any]:
     schema: ContinuousColumn = column.column
     x = numbers(array, schema.name)
     x = x[~np.isnan(x)]
-    if not schema.n_values:
-        return {"counts": np.zeros(len(schema.points) + 2, np.int64)}
     points = np.array(schema.points)
-    place = np.searchsorted(points, scaled := _scaled(column, x)) + 1
-    place[x < schema.minimum] = 0
-    place[x > schema.maximum] = len(points) + 1
-    ends = points[np.clip(place - 1, 0, len(points) - 1)]
-    counts = np.bincount(place, minlength=len(points) + 2)
-    return {"counts": counts, "gaps": np.bincount(place, np.abs(ends - scaled), len(points) + 2)}
+    n_bins = 2 * len(points) + 1
+    if not schema.n_values:
+        return {"counts": np.zeros(n_bins, np.int64)}
+    scaled = _scaled(column, x)
+    place = np.searchsorted(points, scaled) + np.searchsorted(points, scaled, side="right")
+    place[x < schema.minimum], place[x > schema.maximum] = 0, n_bins - 1
+    gaps = np.abs(points[np.minimum(place // 2, len(points) - 1)] - scaled)
+    return {"counts": np.bincount(place, minlength=n_bins), "gaps": np.bincount(place, gaps, n_bins)}
 
 
 def _scaled(column: Any, x: np.ndarray) -> np.ndarray:
@@ -228,12 +229,11 @@ def wasserstein(column: ContinuousColumn, cells: Cells) -> float:
         the line, Theory of Probability and its Applications 18(4).
     """
     counts, gaps = np.array(cells.counts), np.array(cells.gaps)
-    F, G = np.cumsum(column.counts) / column.n_values, counts.cumsum() / counts.sum()
-    after = gaps[2:-1] / np.maximum(
-        counts[2:-1], 1
-    )  # what lies between the mean and the point that ends a bin
-    before, width = F[:-1] - G[1:-2], np.diff(column.points)
-    inside = np.abs(before) * (width - after) + np.abs(F[:-1] - G[2:-1]) * after
+    F, G = np.cumsum(column.counts[:-1]) / column.n_values, counts.cumsum() / counts.sum()
+    between = slice(2, -1, 2)
+    after = gaps[between] / np.maximum(counts[between], 1)  # from the mean to the point that ends a bin
+    before = np.diff(column.points) - after
+    inside = np.abs(F - G[1:-2:2]) * before + np.abs(F - G[between]) * after
     return float((gaps[0] + gaps[-1]) / counts.sum() + inside.sum())
 
 
@@ -252,7 +252,8 @@ def distances(column: Any, cells: Cells) -> dict[str, float]:
         return {"distance": total_variation(then, now), "by_chance": total_variation_by_chance(then, now)}
     if not isinstance(schema, ContinuousColumn):
         return {}
-    then = np.concatenate([[0], schema.counts, [0]])
+    then = np.zeros_like(cells.counts)
+    then[1::2] = schema.counts
     unit = schema.scale if column.scaler == "none" else 1.0
     return {
         "distance": kolmogorov_smirnov(then, cells.counts),

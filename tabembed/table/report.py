@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from tabembed.schema import MISSING, UNKNOWN, CategoricalColumn
@@ -72,8 +73,9 @@ class DriftReport:
       was too rare to be known.
     - ``out_of_range``: share of numbers and times outside the range of the fit.
     - ``distance``: of categories, missing and unknown being two of them, the total variation, ½ Σ |pᵢ − qᵢ|;
-      of numbers, missing ones left out, the Kolmogorov–Smirnov distance, max |F − G|, to 0.001. Both lie
-      between 0 and 1. Of times the fit keeps their range alone, so there is none.
+      of numbers, missing ones left out, the Kolmogorov–Smirnov distance, max |F − G|, exact for up to 1001
+      distinct numbers in the fit, else to about 0.001. Both lie between 0 and 1. Of times the fit keeps their range
+      alone, so there is none.
     - ``by_chance``: the distance to expect of so many rows when nothing has changed. The distance of two
       samples is never 0: look at those of several times ``by_chance``. Values of lists come together and rows
       may, so theirs is larger than it says; that of numbers that repeat is smaller.
@@ -108,18 +110,18 @@ class DriftReport:
         return frame.drop(columns=empty).rename(columns=lambda name: name.replace("_", " "))
 
 
-def report(encoder: TableEncoder, X: Any, others: Sequence[str] = ()) -> DriftReport:
+def report(encoder: TableEncoder, X: Any, owner: Any = None) -> DriftReport:
     """Lay a table beside that of a fit.
 
     Args:
         encoder: a fitted encoder.
         X: a table; or the path of a parquet file or a folder of them, or a ``pyarrow.dataset.Dataset``, which
             is read batch by batch.
-        others: names of further columns, which are no news.
+        owner: the fitted encoder whose tables these are, where that is another one.
     """
-    n_rows, found, more = 0, dict[str, Cells](), list[str]()
+    n_rows, found, more, owner = 0, dict[str, Cells](), list[str](), owner or encoder
     for frame in _frames(encoder, X):
-        place, beyond = _places(encoder, frame)
+        place, beyond = _places(owner, frame, encoder.columns_)
         there = [name for name in encoder.columns_ if name in place]
 
         def count(name: str, frame: Frame = frame, place: dict[str, int] = place) -> Cells:
@@ -127,7 +129,7 @@ def report(encoder: TableEncoder, X: Any, others: Sequence[str] = ()) -> DriftRe
 
         for name, cells in zip(there, side_by_side(count, there, frame.n_rows), strict=True):
             found[name] = found[name].merge(cells) if name in found else cells
-        more += [name for name in beyond if name not in (*more, *others)]
+        more += [name for name in beyond if name not in more]
         n_rows += frame.n_rows
     rows = [_row(column, found.get(name)) for name, column in encoder.columns_.items()]
     rows += [{"column": name, "note": "not in the fit: passed over"} for name in more]
@@ -148,10 +150,10 @@ def _frames(encoder: TableEncoder, X: Any) -> Iterator[Frame]:
         yield read_frame(batch)
 
 
-def _places(encoder: TableEncoder, frame: Frame) -> tuple[dict[str, int], list[str]]:
+def _places(owner: Any, frame: Frame, needed: Collection[str]) -> tuple[dict[str, int], list[str]]:
     """Place of every column as ``transform`` finds it, and the names of those that the fit did not have."""
-    fitted = list(encoder.feature_names_in_)
-    if frame.named and (encoder._named or set(frame.names).issuperset(encoder.columns_)):
+    fitted = list(owner.feature_names_in_)
+    if frame.named and (owner._named or set(frame.names).issuperset(needed)):
         return {name: i for i, name in enumerate(frame.names)}, sorted(set(frame.names) - set(fitted))
     return dict(zip(fitted, range(len(frame.names)), strict=False)), list(frame.names[len(fitted) :])
 
@@ -161,7 +163,7 @@ def _cells(column: Any, frame: Frame, place: int) -> Cells:
         array = frame.column(place)
     except (TypeError, ValueError) as error:  # a mix of types, which no Arrow array holds
         refused = str(error).removeprefix(f"column {frame.names[place]!r}: ")
-        return Cells("a mix", frame.n_rows, 0, refused=refused)
+        return Cells("a mix", frame.n_rows, nan, refused=refused)
     return cells_of(column, array)
 
 
