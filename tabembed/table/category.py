@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN, CategoricalColumn
 from tabembed.table.canonical import canonical, common_type, family
+from tabembed.table.distinct import Distinct
+from tabembed.table.parts import merge_all
 from tabembed.table.vocabulary import Vocabulary
+from tabembed.table.warn import warn_user
+
+_AT_A_TIME = 1 << 20
+"""Rows that are counted at once: a table of many more distinct values takes several times their memory."""
 
 
 @dataclass(frozen=True)
 class CategoryState:
-    """Counts of a categorical column over the rows seen so far."""
+    """Counts of a categorical column over the rows seen so far.
 
-    values: pa.Array
-    counts: np.ndarray
+    Args:
+        distinct: its values and their counts.
+        n_missing: rows without a value.
+        declared: the order that the data declared for its values.
+        is_ranked: the values lie in the order of their ids.
+    """
+
+    distinct: Distinct
     n_missing: int
     declared: pa.Array | None = None
+    is_ranked: bool = False
+
+    def ranked(self) -> CategoryState:
+        """The same with its values in the order of their ids: a vocabulary shares their memory."""
+        return self if self.is_ranked else replace(self, distinct=self.distinct.ranked(), is_ranked=True)
 
 
 @dataclass(frozen=True)
@@ -69,29 +86,24 @@ class Categorical:
             if array.type.ordered:
                 declared = canonical(array.dictionary, name)
             array = array.dictionary_decode()
-        counted = canonical(array, name).drop_null().value_counts()
-        values, counts = counted.field("values"), counted.field("counts").to_numpy().astype(np.int64)
-        return CategoryState(values, counts, array.null_count, declared)
+        n = max(len(array), 1)
+        parts = (array.slice(begin, _AT_A_TIME) for begin in range(0, n, _AT_A_TIME))
+        states = (CategoryState(_counted(part, name), part.null_count, declared) for part in parts)
+        return merge_all(states, partial(self.merge, name))
 
     def merge(self, name: str, a: CategoryState, b: CategoryState) -> CategoryState:
         """Counts over the rows of both."""
-        kind = common_type(a.values.type, b.values.type, name)
+        kind = common_type(a.distinct.values.type, b.distinct.values.type, name)
         try:
-            values = pa.concat_arrays([a.values.cast(kind), b.values.cast(kind)])
+            ours, theirs = (replace(s.distinct, values=_exactly(s.distinct.values, kind)) for s in (a, b))
         except pa.ArrowInvalid as error:
             raise ValueError(f"column {name!r}: its parts must fit one type of number ({error})") from None
-        table = pa.table({"values": values, "counts": np.concatenate([a.counts, b.counts])})
-        summed = table.group_by("values").aggregate([("counts", "sum")])
-        return CategoryState(
-            summed["values"].combine_chunks(),
-            summed["counts_sum"].to_numpy(),
-            a.n_missing + b.n_missing,
-            _one_order(a.declared, b.declared),
-        )
+        declared = _one_order(a.declared, b.declared)
+        return CategoryState(ours.merge(theirs), a.n_missing + b.n_missing, declared)
 
     def finalize(self, name: str, state: CategoryState, n_rows: int) -> CategoryEncoder:
         """Give out the ids: by falling count, ties by value."""
-        known, counts = rank(self, state, n_rows)
+        known, counts = rank(self, name, state, n_rows)
         vocabulary = Vocabulary(known, name)
         ordered = None
         if state.declared is not None and len(state.declared):
@@ -155,19 +167,24 @@ def check_frequency(min_frequency: Any, max_categories: Any) -> None:
         raise ValueError(f"max_categories must be at least 1, got {max_categories}")
 
 
-def rank(spec: Any, state: CategoryState, n_rows: int) -> tuple[pa.Array, tuple[int, ...]]:
+def rank(spec: Any, name: str, state: CategoryState, n_rows: int) -> tuple[pa.Array, tuple[int, ...]]:
     """Known values by falling count, ties by value, and the counts of every id."""
     needed = spec.min_frequency or 1
     needed = needed if isinstance(needed, Integral) else needed * n_rows
-    table = pa.table({"value": state.values, "count": state.counts})
-    keys = [("count", "descending"), ("value", "ascending")]
-    order = pc.sort_indices(table, sort_keys=keys[: 1 if pa.types.is_null(state.values.type) else 2])
-    counts = state.counts[order.to_numpy()]
+    distinct = state.ranked().distinct
+    counts = distinct.counts
     n_known = int((counts >= needed).sum())
     n_known = n_known if spec.max_categories is None else min(n_known, spec.max_categories)
     reserved = np.zeros(FIRST_KNOWN, np.int64)
-    reserved[MISSING], reserved[UNKNOWN] = state.n_missing, counts[n_known:].sum()
-    return state.values.take(order[:n_known]), tuple(np.concatenate([reserved, counts[:n_known]]).tolist())
+    reserved[MISSING], reserved[UNKNOWN] = state.n_missing, counts[n_known:].sum() + distinct.n_left_out
+    if distinct.n_left_out:
+        n, error = distinct.n_estimated()
+        warn_user(
+            f"column {name!r}: has about {n:,.0f} values (± {error:.2%}), more than the {len(counts):,} "
+            f"that are counted; the {distinct.n_left_out:,} of its cells with the others count as unknown"
+        )
+    known = distinct.values.slice(0, n_known)
+    return known, tuple(np.concatenate([reserved, counts[:n_known]]).tolist())
 
 
 def load_vocabulary(
@@ -180,6 +197,23 @@ def load_vocabulary(
     if len(arrays["counts"]) != FIRST_KNOWN + len(vocabulary):
         raise ArtifactError(f"column {name!r}: must have one count an id, got {len(arrays['counts'])}")
     return vocabulary, tuple(arrays["counts"].tolist())
+
+
+def _counted(array: pa.Array, name: str) -> Distinct:
+    return Distinct.of(canonical(array, name).drop_null())
+
+
+def _exactly(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values in another type; Arrow refuses every whole number beyond 2**53 as float64."""
+    if not pa.types.is_float64(kind) or not pa.types.is_integer(values.type):
+        return values.cast(kind)
+    whole = values.to_numpy()
+    floats = whole.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        lost = whole[floats.astype(whole.dtype) != whole]
+    if len(lost):
+        raise pa.ArrowInvalid(f"float64 cannot hold {lost[0]}")
+    return pa.array(floats)
 
 
 def _one_order(a: pa.Array | None, b: pa.Array | None) -> pa.Array | None:

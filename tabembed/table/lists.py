@@ -72,7 +72,7 @@ class CategoricalList:
 
     def finalize(self, name: str, state: CategoryState, n_rows: int) -> ListEncoder:
         """Give out the ids: by falling count, ties by value."""
-        known, counts = rank(self, state, n_rows)
+        known, counts = rank(self, name, state, n_rows)
         return ListEncoder(Vocabulary(known, name), ListColumn(name, counts), self.separator)
 
 

@@ -22,6 +22,10 @@ class Decided:
     spec: Any
     state: Any
 
+    def ranked(self) -> Decided:
+        """The same in the order that a fit gives its values: the fitted column shares their memory."""
+        return replace(self, state=self.state.ranked()) if hasattr(self.state, "ranked") else self
+
     def finalize(self, name: str, n_rows: int) -> Any:
         """The fitted column."""
         return self.spec.finalize(name, self.state, n_rows)
@@ -38,6 +42,10 @@ class Undecided:
 
     spec: Any
     n_rows: int
+
+    def ranked(self) -> Undecided:
+        """There is nothing to put in order."""
+        return self
 
     def finalize(self, name: str, n_rows: int) -> Any:
         """The fitted column, of which nothing is known."""
@@ -67,6 +75,10 @@ class TableState:
             raise ValueError(f"column {alone[0]!r}: must be in both parts, got it in one")
         columns = {name: _merge(name, own, other.columns[name]) for name, own in self.columns.items()}
         return TableState(self.n_rows + other.n_rows, self.names, self.named, columns)
+
+    def ranked(self) -> TableState:
+        """The same in the order of a fit, which then holds its values once."""
+        return replace(self, columns={name: column.ranked() for name, column in self.columns.items()})
 
 
 def _merge(name: str, a: Decided | Undecided, b: Decided | Undecided) -> Decided | Undecided:

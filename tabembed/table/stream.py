@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabembed.table.encoded import encoded_schema, encoded_table
 from tabembed.table.parquet import open_dataset, record_batches
+from tabembed.table.parts import merge_all
 from tabembed.table.warn import said_once
 
 _BATCH = 131_072
@@ -115,7 +116,7 @@ class Streaming:
         _check_batch_size(batch_size)
         dataset = open_dataset(source, columns)
         names = list(columns or dataset.schema.names)
-        tables = _tables(dataset, names, batch_size)
+        tables = tables_of(dataset, names, batch_size)
         with said_once(), _bar("fit", dataset, verbose) as advance:
             states = (self._counted(table, advance) for table in tables)
             return self.finalize(merge_all(states, self.merge_states))  # type: ignore[attr-defined, no-any-return]
@@ -184,31 +185,9 @@ class TableStreaming(Streaming):
             for part, path in _parts(dataset, folder, target):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with pq.ParquetWriter(path, encoded_schema(encoder.schema_)) as writer:
-                    for table in _tables(part, names, batch_size):
+                    for table in tables_of(part, names, batch_size):
                         writer.write_table(encoded_table(encoder.transform(table), encoder.schema_))
                         advance(table.num_rows)
-
-
-def merge_all(states: Iterable[Any], merge: Callable[[Any, Any], Any]) -> Any:
-    """One state of many, in time n log n: each is merged with others of about its size.
-
-    Args:
-        states: at least one, used one by one.
-        merge: makes a state of two.
-
-    >>> merge_all("abcde", lambda a, b: f"({a}{b})")
-    '(((ab)(cd))e)'
-    """
-    stack: list[tuple[int, Any]] = []
-    for state in states:
-        level = 0
-        while stack and stack[-1][0] == level:
-            state, level = merge(stack.pop()[1], state), level + 1
-        stack.append((level, state))
-    _, merged = stack.pop()
-    while stack:
-        merged = merge(stack.pop()[1], merged)
-    return merged
 
 
 def _settings(encoder: Any) -> dict[str, Any]:
@@ -223,7 +202,7 @@ def _check_batch_size(batch_size: int) -> None:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
 
 
-def _tables(dataset: ds.Dataset, names: list[str] | None, batch_size: int) -> Iterator[pa.Table]:
+def tables_of(dataset: ds.Dataset, names: list[str] | None, batch_size: int) -> Iterator[pa.Table]:
     """Tables of about ``batch_size`` rows, however small the groups of rows of the files; one at least."""
     names = list(dataset.schema.names if names is None else names)
     waiting: list[pa.RecordBatch] = []

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tabembed.artifact import ArtifactError
 from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
 from tabembed.table.canonical import canonical, family
+from tabembed.table.hashes import hashes
 
 _FEW_ROWS = 64
 """Up to here a Python loop is faster than starting Arrow's hash kernels."""
@@ -56,6 +57,13 @@ class Vocabulary:
         return index
 
     @cached_property
+    def _by_hash(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hashes of the values, rising, and whose they are: of many, a tenth of what the dict takes."""
+        keys = hashes(_plain(self.values))
+        order = np.argsort(keys).astype(np.int32 if len(keys) < 2**31 else np.int64)
+        return keys[order], order
+
+    @cached_property
     def _dense(self) -> tuple[int, np.ndarray] | None:
         """Whole numbers that lie close together: ids by position, unknown at both borders."""
         if not pa.types.is_int64(self.values.type) or len(self) == 0:
@@ -78,7 +86,7 @@ class Vocabulary:
             if len(array.dictionary) > len(array):
                 return self.encode(array.cast(array.type.value_type))
             return _spread(self.encode(array.dictionary), array)
-        if len(array) <= _FEW_ROWS:
+        if len(array) <= _FEW_ROWS and len(self) < _MANY_VALUES:
             get = self._index.get
             values = array if self.family in _AS_THEY_ARE else self._comparable(array)
             return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
@@ -131,6 +139,8 @@ class Vocabulary:
 
     def _encode_at_once(self, values: pa.Array) -> np.ndarray:
         """Look the rows themselves up: beside so many, hashing the known values again costs nothing."""
+        if pa.types.is_floating(values.type):
+            values = pc.add(values, 0.0)  # −0.0 is 0.0, but hashes as another number
         position = pc.index_in(values, value_set=_plain(self.values))
         position = position.fill_null(UNKNOWN - FIRST_KNOWN) if position.null_count else position
         ids = np.add(position.to_numpy(), FIRST_KNOWN, dtype=np.int64)
@@ -139,8 +149,32 @@ class Vocabulary:
         return ids
 
     def _encode_distinct(self, values: pa.Array) -> np.ndarray:
+        if len(values) == 0:
+            return np.zeros(0, np.int64)
+        if len(self) >= _MANY_VALUES and not pa.types.is_decimal(values.type):
+            alike = canonical(values, self.name)
+            if alike.type == _plain_type(self.values.type):
+                return self._find(alike)
         get = self._index.get
         return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
+
+    def _find(self, values: pa.Array) -> np.ndarray:
+        """Ids by hash: next to the first known value of that hash, or among those that follow."""
+        keys, order = self._by_hash
+        known, wanted = _plain(self.values), hashes(values)
+        ids = np.full(len(values), UNKNOWN)
+        rows = np.arange(len(values))
+        place = np.searchsorted(keys, wanted)
+        while len(rows):
+            there = keys.take(place, mode="clip") == wanted[rows]
+            there &= place < len(keys)
+            rows, place = rows[there], place[there]
+            candidates = order[place]
+            same = pc.equal(values.take(pa.array(rows)), known.take(pa.array(candidates)))
+            same = same.to_numpy(zero_copy_only=False)
+            ids[rows[same]] = candidates[same] + FIRST_KNOWN
+            rows, place = rows[~same], place[~same] + 1
+        return ids
 
     def to_artifact(self) -> tuple[str, dict[str, np.ndarray]]:
         """The Arrow type in words, and the values as flat arrays."""
