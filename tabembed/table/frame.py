@@ -214,7 +214,18 @@ def _object_column(values: Any) -> Any:
         known = (value for value in values if value is not None and value == value)
         if len({getattr(value, "tzinfo", None) is None for value in known}) > 1:
             raise ValueError("times with a zone and times without one")
-    return array
+    return _with_nanoseconds(array, values)
+
+
+def _with_nanoseconds(array: pa.Array, values: Any) -> pa.Array:
+    """Arrow takes a time of pandas for one of Python, which ends at microseconds."""
+    kind = array.type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) or kind.unit != "us":
+        return array
+    if not any(getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0) for value in values):
+        return array
+    exact = pa.timestamp("ns", kind.tz) if pa.types.is_timestamp(kind) else pa.duration("ns")
+    return pa.array(values, from_pandas=True, type=exact)
 
 
 def _one_chunk(array: Any) -> pa.Array:
@@ -266,6 +277,8 @@ def to_pandas(columns: dict[str, pa.Array]) -> Any:
         if pa.types.is_integer(array.type) and array.null_count:
             wide = pd.UInt64Dtype() if pa.types.is_uint64(array.type) else pd.Int64Dtype()
             return array.to_pandas(types_mapper={array.type: wide}.get)
+        if pa.types.is_nested(array.type):  # one gap would make floats of the whole numbers beside it
+            return array.to_pandas(integer_object_nulls=bool(array.flatten().null_count))
         return array.to_pandas()
 
     return pd.DataFrame({name: convert(array) for name, array in columns.items()})

@@ -118,6 +118,12 @@ def test_floats_with_a_fraction_are_categories_too():
     assert ids(encoder, np.array([0, 1, 3])) == [3, 5, UNKNOWN]
 
 
+@pytest.mark.parametrize("repeat", [1, 100], ids=["few rows", "many rows"])
+def test_zero_has_no_sign(repeat):
+    encoder = fit(np.array([0.5, 0.0]))
+    assert ids(encoder, np.array([-0.0, 0.0, 0.5] * repeat)) == [3, 3, 4] * repeat
+
+
 def test_text_of_digits_never_meets_numbers():  # H04, last part
     with pytest.raises(TypeError, match=r"column 'x': .*got"):
         ids(fit(np.array([1, 2, 3])), ["1", "3"])

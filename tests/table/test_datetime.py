@@ -71,6 +71,21 @@ def test_nanoseconds_are_kept_to_the_last_one():
     assert (column.minimum, column.maximum, column.n_values, column.n_missing) == (-1, NOON + 2, 3, 0)
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_times_of_pandas_among_objects_keep_their_nanoseconds(zone):
+    values = [pd.Timestamp(NOON + 1, tz=zone), None, pd.Timestamp(NOON + 2, tz=zone), pd.NaT]
+    expected = [NOON + 1, MISSING_TIME, NOON + 2, MISSING_TIME]
+    for table in ({"t": values}, pd.DataFrame({"t": pd.Series(values, dtype=object)})):
+        assert times(TableEncoder().fit(table), table) == expected
+    categories = TableEncoder({"t": Categorical()}).fit({"t": values})
+    assert categories.transform({"t": values}).ids[:, 0].tolist() == [3, 1, 4, 1]
+
+
+def test_durations_of_pandas_among_objects_keep_their_nanoseconds():
+    encoder = TableEncoder(scaler="standard").fit({"t": [pd.Timedelta(1), pd.Timedelta(3)]})
+    assert (encoder.schema_["t"].mean, encoder.schema_["t"].std) == pytest.approx((2e-9, 1e-9))
+
+
 def test_one_instant_has_one_number_in_every_zone():
     utc = pd.DataFrame({"t": pd.to_datetime(["2024-03-01 12:00"]).tz_localize("UTC")})
     york = pd.DataFrame({"t": utc["t"].dt.tz_convert("America/New_York")})

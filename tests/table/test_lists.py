@@ -191,3 +191,12 @@ def test_a_share_counts_occurrences_per_row():
     cells = [["a", "a", "b"], ["a", "c"], [], None]  # a: 3 in 4 rows; b and c: 1 in 4 rows
     assert TableEncoder(min_frequency=0.5).fit({"t": cells}).categories_["t"].tolist() == ["a"]
     assert TableEncoder(min_frequency=0.25).fit({"t": cells}).categories_["t"].tolist() == ["a", "b", "c"]
+
+
+def test_whole_numbers_beside_a_gap_come_back_to_the_last_digit():
+    cells = [[2**53 + 1, None], [2**53], None, []]
+    encoder = TableEncoder().fit({"x": pa.array(cells)})
+    back = encoder.inverse_transform(encoder.transform({"x": pa.array(cells)}))["x"]
+    assert [None if cell is None else list(cell) for cell in back] == cells
+    whole = encoder.inverse_transform(encoder.transform({"x": pa.array(cells[1:])}))["x"]
+    assert whole[0].dtype == np.int64
