@@ -14,6 +14,7 @@ _HOMES = {
     "Continuous": "tabembed.table",
     "Datetime": "tabembed.table",
     "CategoricalList": "tabembed.table",
+    "ParquetBatches": "tabembed.table",
     "SequenceEncoder": "tabembed.sequence",
     "TableEmbedder": "tabembed.estimators",
     "SequenceEmbedder": "tabembed.estimators",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from tabembed.table import CategoricalList as CategoricalList
     from tabembed.table import Continuous as Continuous
     from tabembed.table import Datetime as Datetime
+    from tabembed.table import ParquetBatches as ParquetBatches
     from tabembed.table import TableEncoder as TableEncoder
     from tabembed.training.bins import tree_edges as tree_edges
     from tabembed.training.pretrained import load_pretrained as load_pretrained
