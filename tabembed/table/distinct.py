@@ -9,6 +9,7 @@ exact. The rest is what remains of the number of rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from tabembed.table.hashes import hashes
 
 CAPACITY = 2**24
+_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,33 @@ class Distinct:
 
     def merge(self, other: Distinct) -> Distinct:
         """Counts over the rows of both, whose values are of one type; neither changes."""
-        both = (self, other)
-        values = pa.concat_arrays([part.values for part in both])
-        counts = np.concatenate([part.counts for part in both])
-        keys = np.concatenate([hashes(p.values) if p.hashes is None else p.hashes for p in both])
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        first = _firsts(values, order, keys)
-        summed = np.add.reduceat(counts[order], first) if len(first) else counts
-        kept = first[:CAPACITY]
+        parts, found, n_values, n_left_out = [self._by_hash(), other._by_hash()], [], 0, 0
+        for blocks in _cut(parts):  # block by block, as what lies between takes more memory than the result
+            block = _joined(blocks)
+            kept, n_left = block._first(CAPACITY - n_values), block.counts.sum()
+            found.append(kept)
+            n_values += len(kept.counts)
+            n_left_out += int(n_left - kept.counts.sum())
         return Distinct(
-            values.take(pa.array(order[kept])),
-            summed[:CAPACITY].copy(),
-            self.n_left_out + other.n_left_out + int(summed[CAPACITY:].sum()),
-            keys[kept],
+            pa.concat_arrays([block.values for block in found]),
+            np.concatenate([block.counts for block in found]),
+            self.n_left_out + other.n_left_out + n_left_out,
+            np.concatenate([block.hashes for block in found]),
         )
+
+    def _by_hash(self) -> Distinct:
+        if self.hashes is not None:
+            return self
+        keys = hashes(self.values)
+        order = np.argsort(keys, kind="stable")
+        return Distinct(self.values.take(pa.array(order)), self.counts[order], self.n_left_out, keys[order])
+
+    def _first(self, n: int) -> Distinct:
+        return self._between(0, n) if n < len(self.counts) else self
+
+    def _between(self, begin: int, end: int) -> Distinct:
+        hashed = self.hashes[begin:end]  # type: ignore[index]
+        return Distinct(self.values.slice(begin, end - begin), self.counts[begin:end], 0, hashed)
 
     def ranked(self) -> Distinct:
         """The same by falling count, ties by value."""
@@ -80,6 +94,26 @@ class Distinct:
             return float(n), 0.0
         largest = hashes(self.values).max() if self.hashes is None else self.hashes[-1]
         return (n - 1) / ((float(largest) + 1) / 2.0**64), 1 / float(np.sqrt(n - 2))
+
+
+def _cut(parts: list[Distinct]) -> Iterator[list[Distinct]]:
+    """Parts in the order of their hashes, cut at the same hashes into blocks."""
+    largest = max((part.hashes for part in parts), key=len)
+    ends = [np.searchsorted(part.hashes, largest[_BLOCK::_BLOCK]) for part in parts]
+    edges = [[0, *end, len(part.counts)] for part, end in zip(parts, ends, strict=True)]
+    for i in range(len(edges[0]) - 1):
+        yield [part._between(edge[i], edge[i + 1]) for part, edge in zip(parts, edges, strict=True)]
+
+
+def _joined(parts: list[Distinct]) -> Distinct:
+    values = pa.concat_arrays([part.values for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    keys = np.concatenate([part.hashes for part in parts])
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = _firsts(values, order, keys)
+    summed = np.add.reduceat(counts[order], first) if len(first) else counts
+    return Distinct(values.take(pa.array(order[first])), summed, 0, keys[first])
 
 
 def _firsts(values: pa.Array, order: np.ndarray, keys: np.ndarray) -> np.ndarray:
