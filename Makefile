@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tabembed needs Python 3.11 or newer: make PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --no-compile -c $(CONSTRAINTS) -e '.[triton,plot,notebooks,bench,dev]'
+	$(BIN)/python -m pip install -q --no-compile -c $(CONSTRAINTS) -e '.[triton,plot,notebooks,bench,distributed,dev]'
 	touch $@
 
 .data/.installed: Makefile | $(INSTALLED)

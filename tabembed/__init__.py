@@ -66,6 +66,7 @@ _HOMES = {
     "ArtifactError": "tabembed.artifact",
 }
 _SAVED = ("TableEncoder", "SequenceEncoder", "TableEmbedder", "SequenceEmbedder")
+_ROOMS = ("plot", "distributed")
 
 __all__ = [*_HOMES, "load"]
 
@@ -128,15 +129,15 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":  # a room of its own, so that it is there without being imported
-        return import_module("tabembed.plot")
+    if name in _ROOMS:  # rooms of their own, so that they are there without being imported
+        return import_module(f"tabembed.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'tabembed' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, "plot"])
+    return sorted([*globals(), *_HOMES, *_ROOMS])
 
 
 def load(path: Any) -> Any:

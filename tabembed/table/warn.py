@@ -47,7 +47,7 @@ def said_once() -> Iterator[None]:
     >>> len(said)
     1
     """
-    with _held() as texts:
+    with held() as texts:
         yield
     for text in dict.fromkeys(texts):
         warn_user(text)
@@ -56,12 +56,12 @@ def said_once() -> Iterator[None]:
 @contextmanager
 def silent() -> Iterator[None]:
     """What ``warn_user`` is told inside is not said: it has been said of more rows."""
-    with _held():
+    with held():
         yield
 
 
 @contextmanager
-def _held() -> Iterator[list[str]]:
+def held() -> Iterator[list[str]]:
     texts: list[str] = []
     token = _HELD.set(texts)
     try:
