@@ -137,6 +137,27 @@ def test_describe_a_table_a_model_and_an_encoder(folder: Path, tmp_path: Path) -
     assert "TableEncoder" in text
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_describe_says_how_a_table_has_drifted(folder: Path, tmp_path: Path, suffix: str) -> None:
+    city, price = ["Bern", "Nice", None, "Cork"], [0.0, 1e6, 0.1, 0.2]
+    now = write(pa.table({"city": city, "price": price, "[red]": [1, 2, 3, 4]}), tmp_path / f"now{suffix}")
+    code, text = call("describe", folder / "model", "--against", now)
+    assert code == 0, text
+    assert f"now{suffix}: 4 rows beside the 233 of the fit" in text
+    monitor = tabembed.load(folder / "model").encoder_.report(pd.DataFrame({"city": city, "price": price}))
+    assert f"{monitor.frame['distance'][0]:.3g}" in text
+    assert "absent" in text
+    assert "[red]" in text
+
+
+def test_drift_is_of_what_was_fitted(folder: Path, tmp_path: Path) -> None:
+    code, text = call("describe", folder / "shops.parquet", "--against", folder / "shops.parquet")
+    assert code == 2
+    assert "no such folder" in text
+    code, text = call("describe", folder / "model", "--against", tmp_path / "none.csv")
+    assert (code, "no such file" in text) == (2, True)
+
+
 def broken_files(folder: Path) -> list[Path]:
     whole = {s: write(make_table(), folder / f"whole{s}").read_bytes() for s in (".parquet", ".arrow")}
     contents = {

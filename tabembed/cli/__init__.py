@@ -149,6 +149,7 @@ def transform(
     with plain_messages():
         from tabembed.cli.files import check_apart, check_output
         from tabembed.cli.frames import load_model, read_frame, write_frame
+        from tabembed.cli.report import text_columns
 
         check_output(out)
         check_apart({"TABLE": table, "MODEL": model, "--out": out})
@@ -158,26 +159,22 @@ def transform(
         if output is not None:
             embedder.set_params(output=output.value)
         encoder, names = embedder.encoder_, list(embedder.feature_names_in_)
-        text = [
-            name
-            for name, values in encoder.categories_.items()
-            if all(isinstance(value, str) for value in values)
-        ]
-        if getattr(encoder, "entity_family_", None) == "text":
-            text.append(encoder.entity)
-        frame = read_frame(table, needs=names, text=text)
+        frame = read_frame(table, needs=names, text=text_columns(encoder))
         write_frame(embedder.set_output(transform="pandas").transform(frame[names]), out)
 
 
 @app.command()
 def describe(
     path: Annotated[Path, typer.Argument(help="Folder of a model, or a table.", metavar="MODEL|TABLE")],
+    against: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Table to lay beside the one of the fit.")
+    ] = None,
 ) -> None:
-    """Show the columns of a model, or those that a table would have."""
+    """Show the columns of a model, or those that a table would have; or how a table differs from a fit's."""
     with plain_messages():
-        from tabembed.cli.report import show
+        from tabembed.cli.report import show, show_drift
 
-        show(path)
+        show(path) if against is None else show_drift(path, against)
 
 
 @app.command("demo")

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tabembed import TableEncoder
 
 
+_WORDS = ("column", "kind", "type", "type fit", "note")
+
+
 def column_table(encoder: TableEncoder, widths: Mapping[str, int] | None = None) -> Table:
     """Name, kind, cardinality, missing share and, where a network was trained, width of every column.
 
@@ -56,6 +59,50 @@ def show(path: Path) -> None:
         encoder = encoder.table_encoder_
     if encoder is not None:
         Console().print(column_table(encoder, _widths(known)))
+
+
+def show_drift(model: Path, path: Path) -> None:
+    """Print how a table differs from the one that a model was fitted on.
+
+    Args:
+        model: folder of a fitted encoder or embedder.
+        path: the table; a parquet file is read batch by batch.
+
+    Raises: ValueError when the model was fitted on no table.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from tabembed.cli.files import check_suffix
+    from tabembed.cli.frames import load_model, read_frame
+    from tabembed.table.in_html import shown_cells
+
+    known = load_model(model)
+    encoder = getattr(known, "encoder_", known)
+    if not hasattr(encoder, "report"):
+        raise ValueError(f"{model}: must hold a fitted encoder to compare with, got a {type(known).__name__}")
+    by_batch = check_suffix(path) == ".parquet" and path.is_file()
+    report = encoder.report(path if by_batch else read_frame(path, text=text_columns(encoder)))
+    typer.echo(f"{path}: {report.title}")
+    shown = shown_cells(report.shown)
+    table = Table()
+    for name in map(str, shown):
+        table.add_column(name, justify="left" if name in _WORDS else "right")
+    for row in shown.itertuples(index=False):
+        table.add_row(*map(escape, row))
+    Console().print(table)
+
+
+def text_columns(encoder: Any) -> list[str]:
+    """Columns that were text in the fit: their digits are text in a CSV file, too.
+
+    Args:
+        encoder: a fitted encoder.
+    """
+    categories = encoder.categories_.items()
+    text = [name for name, values in categories if all(isinstance(value, str) for value in values)]
+    return text + ([encoder.entity] if getattr(encoder, "entity_family_", None) == "text" else [])
 
 
 def sequence_text(encoder: Any) -> str:

@@ -74,8 +74,8 @@ class DriftReport:
     - ``out_of_range``: share of numbers and times outside the range of the fit.
     - ``distance``: of categories, missing and unknown being two of them, the total variation, ½ Σ |pᵢ − qᵢ|;
       of numbers, missing ones left out, the Kolmogorov–Smirnov distance, max |F − G|, exact for up to 1001
-      distinct numbers in the fit, else to about 0.001. Both lie between 0 and 1. Of times the fit keeps their range
-      alone, so there is none.
+      distinct numbers in the fit, else to about 0.001. Both lie between 0 and 1. Of times the fit keeps
+      their range alone, so there is none.
     - ``by_chance``: the distance to expect of so many rows when nothing has changed. The distance of two
       samples is never 0: look at those of several times ``by_chance``. Values of lists come together and rows
       may, so theirs is larger than it says; that of numbers that repeat is smaller.
@@ -95,16 +95,19 @@ class DriftReport:
     n_rows_fit: int
 
     def __str__(self) -> str:
-        return f"{self._title()}\n{shown_cells(self._shown()).to_string(index=False)}"
+        return f"{self.title}\n{shown_cells(self.shown).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self._title()}</p>{html_table(self._shown(), most=None)}"
+        return f"<p>{self.title}</p>{html_table(self.shown, most=None)}"
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """How many rows were compared, in words."""
         return f"{self.n_rows:,} rows beside the {self.n_rows_fit:,} of the fit"
 
-    def _shown(self) -> pd.DataFrame:
-        """Without the columns that say nothing."""
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The frame without columns that say nothing, its names as they are shown."""
         frame = self.frame
         empty = [name for name in frame.columns[3:] if frame[name].isna().all() or (frame[name] == "").all()]
         return frame.drop(columns=empty).rename(columns=lambda name: name.replace("_", " "))
