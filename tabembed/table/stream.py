@@ -113,11 +113,11 @@ class Streaming:
         >>> encoder.categories_["city"].tolist()
         ['Rome', 'Oslo']
         """
-        _check_batch_size(batch_size)
+        check_batch_size(batch_size)
         dataset = open_dataset(source, columns)
         names = list(columns or dataset.schema.names)
         tables = tables_of(dataset, names, batch_size)
-        with said_once(), _bar("fit", dataset, verbose) as advance:
+        with said_once(), bar_of("fit", dataset, verbose) as advance:
             states = (self._counted(table, advance) for table in tables)
             return self.finalize(merge_all(states, self.merge_states))  # type: ignore[attr-defined, no-any-return]
 
@@ -171,16 +171,16 @@ class TableStreaming(Streaming):
         [4, 3, 3]
         """
         check_is_fitted(self, "schema_")
-        _check_batch_size(batch_size)
+        check_batch_size(batch_size)
         encoder: Any = self
         names = list(encoder.columns_) if encoder._named else None
         dataset = open_dataset(source, names)
         folder = Path(source) if isinstance(source, str | os.PathLike) and Path(source).is_dir() else None
-        _check_target(dataset, folder, Path(out))
+        check_out(dataset, folder, Path(out))
         with (
             said_once(),
-            _bar("transform", dataset, verbose) as advance,
-            _beside(Path(out), folder is not None) as target,
+            bar_of("transform", dataset, verbose) as advance,
+            beside_of(Path(out), folder is not None) as target,
         ):
             for part, path in _parts(dataset, folder, target):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +195,7 @@ def _settings(encoder: Any) -> dict[str, Any]:
     return {key: value for key, value in params.items() if not hasattr(value, "get_params")}
 
 
-def _check_batch_size(batch_size: int) -> None:
+def check_batch_size(batch_size: int) -> None:
     if isinstance(batch_size, bool) or not isinstance(batch_size, int):
         raise TypeError(f"batch_size must be an int, got {batch_size!r}")
     if batch_size < 1:
@@ -229,7 +229,7 @@ def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[t
         yield part, target / str(place).replace("=", "-")
 
 
-def _check_target(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:
+def check_out(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:
     files = [Path(file).resolve() for file in getattr(dataset, "files", ())]
     inside = folder is not None and out.resolve().is_relative_to(folder.resolve())
     if inside or out.resolve() in files:
@@ -243,7 +243,7 @@ def _check_target(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:
 
 
 @contextmanager
-def _beside(out: Path, is_folder: bool) -> Iterator[Path]:
+def beside_of(out: Path, is_folder: bool) -> Iterator[Path]:
     """A place beside the target, renamed when the block has ended, removed when it fails."""
     beside = Path(tempfile.mkdtemp(dir=out.resolve().parent, prefix=f".{out.name}."))
     try:
@@ -257,7 +257,7 @@ def _beside(out: Path, is_folder: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _bar(title: str, dataset: ds.Dataset, verbose: bool) -> Iterator[Callable[[int], None]]:
+def bar_of(title: str, dataset: ds.Dataset, verbose: bool) -> Iterator[Callable[[int], None]]:
     """A bar while the block runs; what it gives is told the number of rows that are done."""
     if not verbose:
         yield lambda n_rows: None
