@@ -36,12 +36,9 @@ check: $(INSTALLED) .data/.installed
 	$(PYTEST) -n 2 -m slow || test $$? -eq 5
 	@if ls notebooks/*.ipynb >/dev/null 2>&1; then $(PYTEST) --nbmake notebooks/*.ipynb; fi
 
-# Reduced forms (--quick): flight_history takes the sample and two schemes, california one seed of two models, quality
-# three tables, one seed and 2,000 rows. In full they take hours: run them by hand.
-REDUCED := flight_history california quality unseen_categories
+# Reduced forms (--quick) where a script has one: in full some take hours, so run those by hand. One table at the end,
+# and build/bench/all.json; `python examples/benchmarks --readme` writes its numbers into README.md.
 bench: $(INSTALLED) .data/.installed
-	@set -e; for script in examples/benchmarks/*.py examples/benchmarks/quality; do \
-	  case " $(REDUCED) " in *" $$(basename $$script .py) "*) quick=--quick;; *) quick=;; esac; \
-	  echo "== $$script $$quick"; $(BIN)/python "$$script" $$quick; done
+	$(BIN)/python examples/benchmarks
 
 data: .data/.installed
