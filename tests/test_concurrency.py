@@ -18,6 +18,7 @@ from event_tables import events
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from tabembed import (
+    Categorical,
     CategoricalList,
     CyclicTransformer,
     GaussianFourierTransformer,
@@ -127,6 +128,17 @@ def test_threads_get_what_one_alone_gets(name):
     for _ in range(ROUNDS):
         shared = pickle.loads(fitted)  # no index is built yet: all threads want it first
         assert at_once(lambda i, shared=shared: exact(shared.transform(parts[i]))) == alone
+
+
+@pytest.mark.usefixtures("_switching")
+@pytest.mark.parametrize("values", ["text", "whole numbers", "hashed"])
+def test_no_thread_sees_half_of_an_index(values):
+    n = 70_000 if values == "hashed" else 20_000
+    known = np.arange(n) if values == "whole numbers" else np.array([f"v{i:05}" for i in range(n)], object)
+    fitted = pickle.dumps(TableEncoder({"x": Categorical()}).fit({"x": known}))
+    shared = pickle.loads(fitted)
+    last = at_once(lambda i: shared.transform({"x": known[-(5 if i % 2 else 90) :]}).ids[:, 0].tolist())
+    assert last == [list(range(n + 3 - (5 if i % 2 else 90), n + 3)) for i in range(THREADS)]
 
 
 @pytest.mark.slow

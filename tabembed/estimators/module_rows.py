@@ -29,7 +29,8 @@ def module_rows(module: nn.Module, X: np.ndarray, n_outputs: int) -> np.ndarray:
     out = np.empty((len(X), n_outputs), X.dtype)
     size = max(1, _NUMBERS // n_outputs)
     for start in range(0, len(X), size):
-        # torch takes neither memory that is read-only nor steps backwards
-        rows = torch.from_numpy(np.require(X[start : start + size], requirements=["C", "W"]))
-        out[start : start + size] = module(rows).flatten(1).numpy()
+        # torch takes neither memory that is read-only nor steps backwards, be it over one row alone
+        rows = np.require(X[start : start + size], requirements=["C", "W"])
+        rows = rows.copy() if min(rows.strides) < 0 else rows
+        out[start : start + size] = module(torch.from_numpy(rows)).flatten(1).numpy()
     return out

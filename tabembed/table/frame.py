@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tabembed.table.objects import object_column
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ def read_frame(table: Any) -> Frame:
         TypeError: when it is not a table.
     """
     frame = _open(table)
+    for name in frame.names:
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(f"column {name!r}: must have a name that UTF-8 can hold, got a lone surrogate")
     twice = sorted(name for name, n in Counter(frame.names).items() if n > 1)
     if twice:
         raise ValueError(
@@ -140,6 +145,14 @@ def _open_pandas(table: Any) -> Frame:
 
 def _open_dict(table: dict[Any, Any]) -> Frame:
     columns = list(table.values())
+    for name, column in table.items():
+        if (
+            isinstance(column, str | bytes | Set | Mapping)
+            or not np.iterable(column)
+            or not hasattr(column, "__len__")
+        ):
+            got = type(column).__name__
+            raise TypeError(f"column {str(name)!r}: must be a list or an array of values, got {got}")
     lengths = {str(name): len(column) for name, column in table.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns must have equally many rows, got {lengths}")
@@ -159,7 +172,7 @@ def _open_array(table: Any) -> Frame:
         )
     if isinstance(table, str):
         raise TypeError("table must be a dataframe, an Arrow table or a 2-D array, got str")
-    array = np.asarray(table)
+    array = np.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table)
     if array.dtype.kind in "US" and not isinstance(table, np.ndarray):
         array = np.asarray(table, dtype=object)  # numpy would turn the numbers of a mixed list into text
     if np.iscomplexobj(array):
@@ -174,7 +187,7 @@ def _open_array(table: Any) -> Frame:
 def _pandas_column(column: Any) -> Any:
     """A series or one of pandas' own arrays."""
     if column.dtype == object:
-        return _object_column(column.to_numpy())
+        return object_column(column.to_numpy())
     values = getattr(column, "array", column)
     if isinstance(column.dtype, np.dtype) or hasattr(values, "sp_values"):
         return _numpy_column(np.asarray(values))
@@ -191,41 +204,13 @@ def _numpy_column(values: np.ndarray) -> Any:
 def _array_column(values: Any) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    if np.ma.isMaskedArray(values):  # under a mask lies whatever was there before
+        return pc.if_else(pa.array(np.ma.getmaskarray(values)), None, _array_column(values.data))
     if type(values).__module__.partition(".")[0] == "pandas":
         return _pandas_column(values)
     if isinstance(values, np.ndarray) and values.dtype != object:
         return _numpy_column(values)
-    return _object_column(values)
-
-
-def _object_column(values: Any) -> Any:
-    """Python objects; Arrow would let pass a boolean among floats, a time among dates, zones beside none."""
-    try:
-        array = pa.array(values, from_pandas=True)
-    except OverflowError:
-        return pa.array(values, from_pandas=True, type=pa.uint64())
-    if pa.types.is_floating(array.type) or pa.types.is_temporal(array.type):
-        kinds = {type(value) for value in values if value is not None and value == value}
-        booleans = kinds & {bool, np.bool_}
-        dates = {kind for kind in kinds if kind.__name__ == "date"}
-        if (booleans or dates) and kinds - booleans - dates - {type(None)}:
-            raise ValueError(" and ".join(sorted(kind.__name__ for kind in kinds)))
-    if pa.types.is_timestamp(array.type):
-        known = (value for value in values if value is not None and value == value)
-        if len({getattr(value, "tzinfo", None) is None for value in known}) > 1:
-            raise ValueError("times with a zone and times without one")
-    return _with_nanoseconds(array, values)
-
-
-def _with_nanoseconds(array: pa.Array, values: Any) -> pa.Array:
-    """Arrow takes a time of pandas for one of Python, which ends at microseconds."""
-    kind = array.type
-    if not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) or kind.unit != "us":
-        return array
-    if not any(getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0) for value in values):
-        return array
-    exact = pa.timestamp("ns", kind.tz) if pa.types.is_timestamp(kind) else pa.duration("ns")
-    return pa.array(values, from_pandas=True, type=exact)
+    return object_column(values)
 
 
 def _one_chunk(array: Any) -> pa.Array:

@@ -308,3 +308,55 @@ def test_an_index_picks_sequences(rows, data):
     picked, whole = batch[torch.tensor(chosen, dtype=torch.int64)], sequence_rows(batch)
     assert sequence_rows(picked) == [whole[i] for i in chosen]
     assert picked.entities.tolist() == [batch.entities[i] for i in chosen]
+
+
+# What must not matter: the order of rows that differ in time, and whose rows lie beside
+
+
+def untied(rows):
+    """The first row of every entity and time: among others the order of the table decides."""
+    first = {(who, when): row for row in reversed(rows) for who, when, *_ in [row]}
+    return list(first.values())
+
+
+def of_entities(batch, names=None):
+    """Everything of a batch by entity, places in the table aside."""
+    found = {}
+    for i, entity in enumerate(batch.entities.tolist()):
+        if names is None or entity in names:
+            one = batch[torch.tensor([i])]
+            tensors = (one.rows.ids, one.rows.values, one.rows.missing, one.times, one.elapsed, one.gap)
+            found[entity] = [str(tensor.tolist()) for tensor in tensors]
+    return found
+
+
+@settings(max_examples=40)
+@given(ROWS, st.randoms(use_true_random=False), MOST)
+def test_rows_in_another_order_are_the_same_sequences(rows, shuffler, most):
+    rows = untied(rows)
+    order = list(range(len(rows)))
+    shuffler.shuffle(order)
+    one, other = (batch_of(part, max_events=most) for part in (rows, [rows[i] for i in order]))
+    assert one.entities.tolist() == other.entities.tolist()
+    assert of_entities(one) == of_entities(other)
+    assert one.row.tolist() == [order[place] for place in other.row.tolist()]
+
+
+@settings(max_examples=40)
+@given(ROWS, ROWS, TIES, MOST)
+def test_an_entitys_sequence_does_not_depend_on_the_others(rows, others, ties, most):
+    names = {who for who, *_ in rows} - {None}
+    beside = [row for row in others if row[0] not in names]
+    alone = batch_of(rows, ties=ties, max_events=most)
+    for together in ([*beside, *rows], [*rows, *beside]):
+        found = of_entities(batch_of(together, ties=ties, max_events=most), names)
+        assert found == of_entities(alone)
+
+
+@settings(max_examples=40)
+@given(ROWS, st.integers(0, 25), TIES)
+def test_parts_that_are_appended_are_the_whole_bit_by_bit(rows, cut, ties):
+    encoder = encoder_of(ties=ties)
+    whole = batch_of(rows, ties=ties)
+    first = batch_of(rows[:cut], ties=ties)
+    assert of_entities(quietly(encoder.append, first, frame_of(rows[cut:]))) == of_entities(whole)
