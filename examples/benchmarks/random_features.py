@@ -1,10 +1,11 @@
 """Random Fourier features: error of the kernel against scikit-learn's, and the bias of every draw.
 
-python examples/benchmarks/random_features.py
+python examples/benchmarks/random_features.py [--quick]    (--quick: a tenth of the draws)
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,10 +70,12 @@ def error_row(what: str, stretch: float, ours: float, theirs: float, promised: f
     }
 
 
-def draws(kernel: str, sampler: str, size: int, sobol_points: Tensor | None) -> Iterator[Tensor]:
+def draws(
+    kernel: str, sampler: str, size: int, sobol_points: Tensor | None, n_draws: int
+) -> Iterator[Tensor]:
     """Frequencies ``(PART, N_FREQUENCIES, size)`` of modules, as ``draw_frequencies`` makes them."""
     generator = torch.Generator().manual_seed(1000 * size + KERNELS.index(kernel))
-    for start in range(0, N_DRAWS, PART):
+    for start in range(0, n_draws, PART):
         if sampler == "orthogonal":
             uniform = spectral.stratified(PART, N_FREQUENCIES, 2, generator)
             yield spectral.orthogonal_frequencies(kernel, size, uniform, generator)
@@ -85,15 +88,16 @@ def draws(kernel: str, sampler: str, size: int, sobol_points: Tensor | None) -> 
             )
 
 
-def bias_row(kernel: str, sampler: str, size: int, sobol_points: Tensor | None) -> dict[str, Any]:
+def bias_row(
+    kernel: str, sampler: str, size: int, sobol_points: Tensor | None, n_draws: int
+) -> dict[str, Any]:
     """The largest mean error of a kernel entry over all draws, in standard errors."""
     directions = torch.stack([torch.ones(size), torch.arange(1, size + 1)]).double()
     steps = torch.cat([directions / directions.norm(dim=1, keepdim=True) * r for r in DISTANCES])
     exact = covariance(kernel, steps, torch.zeros(1, size).double())[:, 0]
-    found = torch.cat(
-        [(part @ steps.mT).cos().mean(1) - exact for part in draws(kernel, sampler, size, sobol_points)]
-    )
-    z = (found.mean(0) / found.std(0) * N_DRAWS**0.5).abs().max().item()
+    parts = draws(kernel, sampler, size, sobol_points, n_draws)
+    found = torch.cat([(part @ steps.mT).cos().mean(1) - exact for part in parts])
+    z = (found.mean(0) / found.std(0) * n_draws**0.5).abs().max().item()
     return {
         "kernel": kernel,
         "sampler": sampler,
@@ -106,12 +110,15 @@ def bias_row(kernel: str, sampler: str, size: int, sobol_points: Tensor | None) 
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    n_draws = N_DRAWS // 10 if parser.parse_args().quick else N_DRAWS
     what = "{what}, lengthscale {lengthscale / median distance:g} medians"
     found = list(error_rows())
     report("random_features_error", found, what=what, value="ratio", unit="×", against="RBFSampler")
     points = [
         spectral.sobol(PART, N_FREQUENCIES, max(SIZES) + 1, torch.Generator().manual_seed(part))
-        for part in track(range(N_DRAWS // PART), "Sobol points", transient=True)
+        for part in track(range(n_draws // PART), "Sobol points", transient=True)
     ]
     sources = {"iid": None, "orthogonal": None, "sobol": torch.cat(points)}
     chosen = [
@@ -121,7 +128,7 @@ def main() -> None:
         for size in SIZES
         if (kernel, sampler) != ("laplacian", "orthogonal")
     ]
-    rows = [bias_row(*one, sources[one[1]]) for one in track(chosen, "bias", transient=True)]
+    rows = [bias_row(*one, sources[one[1]], n_draws) for one in track(chosen, "bias", transient=True)]
     what = "bias: {kernel}, {sampler}, {features} features"
     report("random_features_bias", rows, what=what, value="in standard errors", unit="standard errors")
 

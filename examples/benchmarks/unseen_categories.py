@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measure import report
+from results import record
 from sklearn.metrics import log_loss
 
 from tabembed import TableEmbedder
@@ -68,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="unseen_categories", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
+    rows = []
     print(f"{'table':8} {'column':12} {'shrinkage':>9}  unknown   zeros  random   unknown is best")
     for name, column in list(COLUMNS.items())[: 1 if quick else None]:
         table = TABLES[name]()
@@ -77,6 +80,16 @@ def main() -> None:
             best = sum(one["unknown"] <= min(one.values()) for one in found)
             numbers = "  ".join(f"{mean:6.4f}" for mean in means)
             print(f"{name:8} {column:12} {shrinkage:9g}  {numbers}   {best} of {len(found)}", flush=True)
+            what = f"unknown {column} of {name}, shrinkage {shrinkage:g}: loss"
+            rows.append(
+                record(
+                    what,
+                    value=means[0] / min(means[1:]),
+                    unit="×",
+                    against="the better of zeros and a random one",
+                )
+            )
+    report("unseen_categories" + ("_quick" if quick else ""), rows)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import warnings
 
 import numpy as np
 from encoders import ENCODERS
+from hand_on import hand_on
 from records import FOLDER, is_done, write
 from report import report
 from run import SEEDS, measure, seeds
@@ -78,6 +79,7 @@ def main() -> None:
             took = time.perf_counter() - start
             print(f"{name:11} {encoder:11} {seed}  {'  '.join(scores)}  {took:.0f} s", flush=True)
     report(folder)
+    hand_on(folder, full=not asked.quick and asked.tables == list(TABLES))
 
 
 if __name__ == "__main__":
