@@ -150,7 +150,7 @@ def _parts(source: Any, columns: Sequence[str] | None) -> Iterator[Any]:
     dataset = open_dataset(source, columns)
     for fragment in dataset.get_fragments():
         if not isinstance(fragment, ds.ParquetFileFragment):
-            raise TypeError(f"source must be parquet files, got a dataset of {type(fragment).__name__}")
+            raise TypeError(f"source must be parquet files, got {type(dataset).__name__}")
         for groups in _neighbours(fragment.row_groups):
             part = fragment.subset(row_group_ids=groups) if groups else fragment
             yield ds.FileSystemDataset([part], dataset.schema, dataset.format, dataset.filesystem)
