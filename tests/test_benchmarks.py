@@ -187,7 +187,8 @@ def test_the_block_of_the_readme(here):
         "| many: 9 numbers |  |  |  | 7 of 9 |",
         "| bad |  | failed (1) |  | no |",
         "",
-        "Measured on 2026-01-02 to 2026-01-03 on 2 cores (x): python 3.11, torch 2; in a reduced form: table.",
+        "Measured on 2026-01-02 to 2026-01-03 on 2 cores (x): python 3.11, torch 2;"
+        " in a reduced form: table.",
     ]
     assert block.with_block(text, numbers()) == text
     with pytest.raises(ValueError, match="README must hold one block from .* got 0"):

@@ -5,8 +5,9 @@ python examples/benchmarks --only table,gather
 python examples/benchmarks --full             (as the scripts stand: hours)
 python examples/benchmarks --readme           (runs nothing: writes the table of the last run into README.md)
 
-A script runs in a process of its own, with ``--quick`` where it has that, and for 300 seconds at most; one
-that fails does not stop the others. build/bench/all.json has what all of them handed on (``results.py``).
+A script runs in a process of its own, with ``--quick`` where it has that, and for 300 seconds at most, all of
+them together for less than 20 minutes; one that fails does not stop the others. build/bench/all.json has what
+all of them handed on (``results.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rich.table import Table
 
 HERE = Path(__file__).parent
 ALL, README = FOLDER / "all.json", Path("README.md")
-LIMIT = 300
+LIMIT, ALTOGETHER = 300, 1_170  # seconds
 PACKAGES = (
     *("tabembed", "torch", "numpy", "pandas", "pyarrow", "scikit-learn", "torchembed", "rtdl_num_embeddings"),
     *("diffusers", "skrub", "category_encoders", "catboost", "dask"),
@@ -77,7 +78,7 @@ def run(script: Path, quick: bool, limit: float | None) -> dict[str, Any]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     results = [{"table": part["name"], **one} for part in map(json.loads, lines) for one in part["results"]]
     failed = code != 0 and not (code == 1 and results)  # some end with 1 where a number is not reached
-    outcome = f"over {limit:g} s" if code is None else f"failed ({code})" if failed else "done"
+    outcome = f"over {limit:.3g} s" if code is None else f"failed ({code})" if failed else "done"
     return {
         "outcome": outcome,
         "form": " ".join(command[2:]) or "full",
@@ -147,9 +148,11 @@ def main() -> None:
     kept = [name for name in known if name in old["scripts"] and name not in asked.only]
     found = surroundings() | {"scripts": {name: old["scripts"][name] for name in kept}}
     FOLDER.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + ALTOGETHER
     for i, name in enumerate(asked.only, 1):
         print(f"[{i}/{len(asked.only)}] {name} ", end="", flush=True)
-        one = run(known[name], not asked.full, None if asked.full else asked.limit)
+        left = max(min(asked.limit, end - time.monotonic()), 1.0)
+        one = run(known[name], not asked.full, None if asked.full else left)
         print(f"{one['outcome']}, {one['form']}: {one['seconds']:.0f} s", flush=True)
         found["scripts"][name] = one
         ALL.write_text(json.dumps(found, indent=2) + "\n")  # what is there, should the run be cut short

@@ -1,8 +1,8 @@
 """A table of events becomes sequences: flights against pytorch-forecasting; memory at 20 million rows.
 
 python examples/benchmarks/sequences.py [--quick]
-(needs `make data`, and makes an environment for pytorch-forecasting, once; --quick takes two million rows;
-memory is read from /proc, so on Linux)
+(needs `make data`, and makes an environment for pytorch-forecasting, once; --quick takes two million rows and
+one process of the peer; memory is read from /proc, so on Linux)
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def ours(frame: pd.DataFrame) -> SequenceBatch:
     return encoder.fit(frame).transform(frame)
 
 
-def side_by_side(frame: pd.DataFrame) -> tuple[float, float]:
+def side_by_side(frame: pd.DataFrame, n_processes: int) -> tuple[float, float]:
     """Median seconds of both, which take turns; the peer in fresh processes of its own."""
     order = frame.sort_values(["tailnum", "time_hour"], kind="stable")
     step = order.groupby("tailnum").cumcount().sort_index()
@@ -82,7 +82,7 @@ def side_by_side(frame: pd.DataFrame) -> tuple[float, float]:
         file = str(Path(folder) / "flights.npz")
         np.savez(file, **columns)
         command = [pytorch_forecasting(), "-c", PEER, file, ",".join(CATEGORIES), ",".join(NUMBERS)]
-        for _ in range(PROCESSES):
+        for _ in range(n_processes):
             with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as peer:
                 ask = asker(peer)
                 ask("")
@@ -159,7 +159,7 @@ def main() -> None:
     if given.memory:
         print(json.dumps(memory(given.memory)))
         return
-    own, peer = side_by_side(flights())
+    own, peer = side_by_side(flights(), 1 if given.quick else PROCESSES)
     command = [sys.executable, __file__, "--memory", str(2 * 10**6 if given.quick else 20 * 10**6)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
