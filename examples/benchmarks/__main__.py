@@ -151,7 +151,7 @@ def main() -> None:
     end = time.monotonic() + ALTOGETHER
     for i, name in enumerate(asked.only, 1):
         print(f"[{i}/{len(asked.only)}] {name} ", end="", flush=True)
-        left = max(min(asked.limit, end - time.monotonic()), 1.0)
+        left = min(asked.limit, max(end - time.monotonic(), 1.0))
         one = run(known[name], not asked.full, None if asked.full else left)
         print(f"{one['outcome']}, {one['form']}: {one['seconds']:.0f} s", flush=True)
         found["scripts"][name] = one
