@@ -87,15 +87,23 @@ def append(old: SequenceBatch, new: SequenceBatch, name: str) -> SequenceBatch:
 
 
 def keep_last(batch: SequenceBatch, max_events: int) -> SequenceBatch:
-    """The last rows of every sequence, with a warning of those that are left out."""
-    cut = batch.lengths - max_events
-    cut = cut[cut > 0]
-    if not len(cut):
+    """The last rows of every sequence."""
+    if not counts_cut(batch, max_events)[0]:
         return batch
-    text = f"max_events={max_events}: {int(cut.sum()):,} early rows of {len(cut):,} entities are left out"
-    warn_user(text)
     batch = batch.last(max_events)
     return replace(batch, merged=batch.merged[torch.isin(batch.merged[:, 1], batch.row)])
+
+
+def counts_cut(batch: SequenceBatch, max_events: int) -> tuple[int, int]:
+    """How many rows ``keep_last`` leaves out, and of how many sequences."""
+    cut = (batch.lengths - max_events).clamp(min=0)
+    return int(cut.sum()), int(cut.count_nonzero())
+
+
+def say_cut(max_events: int, n_rows: int, n_entities: int) -> None:
+    """Warn of early rows that are left out, if there are any."""
+    if n_rows:
+        warn_user(f"max_events={max_events}: {n_rows:,} early rows of {n_entities:,} entities are left out")
 
 
 def check_appendable(old: SequenceBatch, new: SequenceBatch) -> None:

@@ -14,23 +14,24 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.artifact import load, write
 from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.batch import SequenceBatch
-from tabembed.sequence.build import append, build, check_appendable, keep_last
-from tabembed.sequence.missing import present
+from tabembed.sequence.build import append, build, check_appendable, counts_cut, keep_last, say_cut
+from tabembed.sequence.missing import LeftOut, present
 from tabembed.sequence.order import Entities, read_entities, sorted_order
 from tabembed.sequence.rows import LANES, no_columns, take_rows, without_cells
 from tabembed.sequence.saved import from_artifact, to_artifact
 from tabembed.sequence.settings import Rule, check_settings, row_encoder
 from tabembed.sequence.state import SequenceParts, describe, merge_states
+from tabembed.sequence.stream import SequenceStreaming
 from tabembed.sequence.ties import merge_ties, refuse_ties
 from tabembed.sequence.time_axis import Clock, TimeAxis
 from tabembed.table import TableEncoder
 from tabembed.table.canonical import family
-from tabembed.table.frame import places_in, read_frame
+from tabembed.table.frame import Frame, places_in, read_frame
 from tabembed.table.in_html import ColumnsInHtml, fitted_columns
 from tabembed.table.report import DriftReport, report
 
 
-class SequenceEncoder(ColumnsInHtml, BaseEstimator):
+class SequenceEncoder(SequenceStreaming, ColumnsInHtml, BaseEstimator):
     """Turn a table of events into sequences: the rows of every entity, sorted by time.
 
     Equal times keep the order of the table. Entities need not be known from the fit, and nothing
@@ -131,6 +132,7 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
         kind = family(state.entities.keys.type)
         schema = describe(state, rows, axis, self)
         self._set_fitted(table, axis, kind, schema, Rule.of(self), state.names, state.named)
+        self._state = state if table is None else replace(state, table=table._state)  # one memory for both
         return self
 
     def transform(self, X: Any, cutoff: Any = None) -> SequenceBatch:
@@ -259,12 +261,8 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
         """Rows in order, ties and all."""
         frame = read_frame(X)
         names = [column.name for column in self.schema_.rows.columns]
-        rule = self._rule
-        place = places_in(frame, (rule.entity, rule.time, *names), self)
-        keys = frame.column(place[rule.entity])
-        times = self.time_axis_.encode(frame.column(place[rule.time]))
-        entities = read_entities(keys, rule.entity, self.entity_family_)
-        row, missing = present(entities.codes, times, (rule.entity, rule.time), rule.on_missing)
+        place = places_in(frame, (self._rule.entity, self._rule.time, *names), self)
+        entities, times, row, missing = self._present(frame, place)
         missing.say()
         if cutoff is not None:
             row = np.flatnonzero(times <= cutoff) if row is None else row[times[row] <= cutoff]
@@ -283,16 +281,30 @@ class SequenceEncoder(ColumnsInHtml, BaseEstimator):
             rows = without_cells(rows, self.schema_.rows, self.schema_.observed, at)
         return build(rows, Entities(entities.keys, codes), times, order, frame.n_rows)
 
+    def _present(
+        self, frame: Frame, place: Mapping[str, int]
+    ) -> tuple[Entities, np.ndarray, np.ndarray | None, LeftOut]:
+        """Whose rows they are, when they happened, which of them have both, and how many lack which."""
+        rule = self._rule
+        times = self.time_axis_.encode(frame.column(place[rule.time]))
+        entities = read_entities(frame.column(place[rule.entity]), rule.entity, self.entity_family_)
+        return entities, times, *present(entities.codes, times, (rule.entity, rule.time), rule.on_missing)
+
     def _finish(self, batch: SequenceBatch) -> SequenceBatch:
         """What becomes of ties, and of early rows."""
+        batch, most = self._settled(batch), self._rule.max_events
+        if most is None:
+            return batch
+        say_cut(most, *counts_cut(batch, most))
+        return keep_last(batch, most)
+
+    def _settled(self, batch: SequenceBatch) -> SequenceBatch:
         if self._rule.ties == "error":
             codes = np.repeat(np.arange(len(batch)), batch.lengths)
             refuse_ties(batch.entities, codes, batch.times.numpy(), self.time_axis_)
         if self._rule.ties == "merge":
             batch = merge_ties(batch)
-        if self._rule.max_events is None:
-            return batch
-        return keep_last(batch, self._rule.max_events)
+        return batch
 
     def _moment(self, cutoff: Any) -> int:
         try:
