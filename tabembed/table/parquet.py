@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from tabembed.table.canonical import family
 
@@ -52,7 +53,7 @@ def open_dataset(source: Any, columns: Sequence[str] | None = None) -> ds.Datase
 def record_batches(
     dataset: ds.Dataset, columns: Sequence[str] | None = None, batch_size: int = 131_072
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of a dataset's rows, in its order; a few of them are read ahead, never a whole file.
+    """Batches of a dataset's rows, in its order; nothing is read ahead.
 
     Args:
         dataset: what ``open_dataset`` gave.
@@ -66,11 +67,41 @@ def record_batches(
     [2, 1]
     """
     names = list(dataset.schema.names if columns is None else columns)
-    scanner = dataset.scanner(columns=names, batch_size=batch_size, batch_readahead=4, fragment_readahead=1)
     try:
-        yield from (batch for batch in scanner.to_batches() if batch.num_rows)
+        yield from (batch for batch in _batches(dataset, names, batch_size) if batch.num_rows)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"source must be parquet that can be read, got {error}") from None
+
+
+def _batches(dataset: ds.Dataset, names: list[str], batch_size: int) -> Iterator[pa.RecordBatch]:
+    """A scanner reads up to a gigabyte ahead of a slow reader: only what is filtered goes by one."""
+    is_filtered = getattr(dataset, "_scan_options", True)
+    fragments = [] if is_filtered else list(dataset.get_fragments())
+    if fragments and all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments):
+        for fragment in fragments:
+            yield from _of_file(fragment, dataset.schema, names, batch_size)
+        return
+    scanner = dataset.scanner(columns=names, batch_size=batch_size, batch_readahead=1, fragment_readahead=1)
+    yield from scanner.to_batches()
+
+
+def _of_file(
+    fragment: ds.ParquetFileFragment, schema: pa.Schema, names: list[str], batch_size: int
+) -> Iterator[pa.RecordBatch]:
+    folders = ds.get_partition_keys(fragment.partition_expression)
+    kinds = {name: schema.field(name).type for name in names}
+    groups = [group.id for group in fragment.row_groups]
+    with pq.ParquetFile(fragment.open(), pre_buffer=False) as file:
+        there = set(file.schema_arrow.names) - set(folders)
+        needed = [name for name in names if name in there] or file.schema_arrow.names[:1]
+        for batch in file.iter_batches(batch_size, row_groups=groups, columns=needed):
+            columns = [
+                batch.column(name).cast(kinds[name])
+                if name in there
+                else pa.repeat(pa.scalar(folders.get(name), kinds[name]), batch.num_rows)
+                for name in names
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(kinds.items())))
 
 
 def _opened(source: Any) -> ds.Dataset:

@@ -153,7 +153,7 @@ class Vocabulary:
             return np.zeros(0, np.int64)
         if len(self) >= _MANY_VALUES and not pa.types.is_decimal(values.type):
             alike = canonical(values, self.name)
-            if alike.type == _plain_type(self.values.type):
+            if alike.type == _plain_type(self.values.type) or self.family == "numbers":
                 return self._find(alike)
         get = self._index.get
         return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
@@ -162,6 +162,8 @@ class Vocabulary:
         """Ids by hash: next to the first known value of that hash, or among those that follow."""
         keys, order = self._by_hash
         known, wanted = _plain(self.values), hashes(values)
+        if values.type != known.type:  # where hashes are equal, numbers that are equal as floats are the same
+            known, values = (array.cast(pa.float64(), safe=False) for array in (known, values))
         ids = np.full(len(values), UNKNOWN)
         rows = np.arange(len(values))
         place = np.searchsorted(keys, wanted)
@@ -204,16 +206,22 @@ class Vocabulary:
         """
         try:
             if kind == "large_string":
-                buffers = [None, pa.py_buffer(arrays["offsets"]), pa.py_buffer(arrays["bytes"])]
-                if int(arrays["offsets"][-1]) != len(arrays["bytes"]):
+                offsets, text = arrays["offsets"], arrays["bytes"]
+                if (offsets.dtype, offsets.ndim, text.dtype, text.ndim) != (np.int64, 1, np.uint8, 1):
+                    raise pa.ArrowInvalid("offsets must be int64 and bytes uint8")
+                if int(offsets[0]) != 0 or int(offsets[-1]) != len(text):
                     raise pa.ArrowInvalid("the last offset is not the number of bytes")
+                buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
                 values = pa.Array.from_buffers(pa.large_string(), len(arrays["offsets"]) - 1, buffers)
                 values.validate(full=True)
             elif kind == "null":
                 values = pa.nulls(0)
             else:
                 values = pa.array(arrays["values"]).cast(_TYPES[kind])
-        except (pa.ArrowInvalid, KeyError, IndexError, ValueError) as error:
+                _check_range(values)
+            if values.null_count or len(values.unique()) != len(values):
+                raise pa.ArrowInvalid("a value stands in it twice")
+        except (pa.ArrowException, KeyError, IndexError, ValueError) as error:
             raise ArtifactError(f"column {name!r}: the saved vocabulary is damaged ({error})") from None
         return cls(values, name)
 
@@ -231,6 +239,16 @@ _TYPES: dict[str, pa.DataType] = {
         pa.time64("ns"),
     )
 }
+
+
+def _check_range(values: pa.Array) -> None:
+    """NaN is missing and no value, a time of day lies within one."""
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+        raise pa.ArrowInvalid("NaN is among its values")
+    if pa.types.is_time(values.type) and len(values):
+        ends = pc.min_max(values.cast(pa.int64()))
+        if ends["min"].as_py() < 0 or ends["max"].as_py() >= 86_400 * 10**9:
+            raise pa.ArrowInvalid("a time lies outside of the day")
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
