@@ -170,7 +170,6 @@ class ParquetBatches(IterableDataset[Any]):
 
     def _encoded(self, table: pa.Table) -> tuple[TableBatch, Tensor | None]:
         batch = self.encoder.transform(table.drop_columns(self.target) if self.target else table)
-        batch = batch._map(Tensor.contiguous)  # by rows: a batch is then one piece of memory
         return batch, None if self.target is None else _target(table, self.target)
 
     def _borders(self) -> np.ndarray:
@@ -239,14 +238,24 @@ def _target(table: pa.Table, name: str) -> Tensor:
 
 
 def _taken(batch: TableBatch, rows: Tensor) -> TableBatch:
-    """Some rows, every tensor by rows in one piece of memory; brackets are slower."""
-    flat = {name: tensor.index_select(0, rows) for name, tensor in batch._flat().items()}
+    """Some rows, column by column, as they lie in memory; brackets take twenty times as long."""
+    places = rows.numpy()
+
+    def taken(lane: Tensor) -> Tensor:
+        columns = lane.numpy().T
+        out = np.empty((len(columns), len(places)), columns.dtype)
+        for column, target in zip(columns, out, strict=True):
+            np.take(column, places, out=target, mode="clip")  # numpy copies what it checks for range
+        return torch.from_numpy(out).T
+
+    flat = {name: taken(lane) for name, lane in batch._flat().items()}
     return TableBatch(**flat, lists={name: ragged.take(rows) for name, ragged in batch.lists.items()})
 
 
 def _own(batch: TableBatch, low: int, high: int) -> TableBatch:
     """Neighbouring rows in memory of their own: a batch that is kept does not keep its neighbours."""
-    flat = {name: tensor[low:high].clone() for name, tensor in batch._flat().items()}
+    by_rows = torch.contiguous_format
+    flat = {name: lane[low:high].clone(memory_format=by_rows) for name, lane in batch._flat().items()}
     lists = {name: ragged.take(torch.arange(low, high)) for name, ragged in batch.lists.items()}
     return TableBatch(**flat, lists=lists)
 
