@@ -45,7 +45,7 @@ def opened(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[list[
         except FileNotFoundError as error:
             _close(files)
             # Replaced before all files were open: those of the newer folder are as good.
-            if attempt == _ATTEMPTS - 1 or not (getattr(error, "replaced", False) or left_aside(Path(path))):
+            if attempt == _ATTEMPTS - 1 or not _may_come(path, error):
                 raise
             time.sleep(0.002)
             continue
@@ -71,8 +71,7 @@ def replace(target: Path, fill: Callable[[Path], None], check: Callable[[Path], 
         fill: writes the files of the new folder.
         check: raises where the folder that is there must stay.
     """
-    if os.path.lexists(target):
-        check(target)
+    _check_steady(target, check)
     target.parent.mkdir(parents=True, exist_ok=True)
     beside, lock = _new_beside(target)
     ours = os.stat(beside)
@@ -161,6 +160,13 @@ def _is_replaced(folder: int, path: str | os.PathLike[str]) -> bool:
         return True
 
 
+def _may_come(path: str | os.PathLike[str], error: OSError) -> bool:
+    """What was not there may be there a moment later: it has been replaced, or is between two renames."""
+    if (replaced := getattr(error, "replaced", None)) is not None:
+        return replaced
+    return os.path.lexists(path) or left_aside(Path(path)) is not None
+
+
 def _close(files: Sequence[BinaryIO]) -> None:
     for file in files:
         file.close()
@@ -179,21 +185,48 @@ def _put_in_place(beside: Path, target: Path, names: Sequence[str], check: Calla
         except OSError as error:  # another writer was there between the look and the step
             if error.errno not in _TAKEN or attempt == _ATTEMPTS - 1 or not beside.exists():
                 raise
-            if os.path.lexists(target):
-                check(target)
+            _check_steady(target, check)
+
+
+def _check_steady(target: Path, check: Callable[[Path], None]) -> None:
+    """Check what is there, if anything; again where another writer changed it while it was looked at."""
+    for attempt in range(_ATTEMPTS):
+        before = _mark(target)
+        if before is None:
+            return
+        try:
+            return check(target)
+        except Exception:
+            if attempt == _ATTEMPTS - 1 or _mark(target) == before:
+                raise
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    """Which folder this is, and in which state: renaming it and removing its files changes the time."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
 def _check_taken_out(beside: Path, target: Path, check: Callable[[Path], None]) -> None:
     """What another has put there after the first look may have to stay."""
+    lock = _lock(beside)
+    if lock is None:  # another writer has found it and tidies up
+        return
     try:
-        check(beside)
+        if beside.exists() and os.listdir(beside):
+            check(beside)
     except Exception:
         exchange(beside, target)
         raise
+    finally:
+        os.close(lock)
 
 
 def _in_two_steps(beside: Path, target: Path, names: Sequence[str], check: Callable[[Path], None]) -> None:
-    check(target)
+    _check_steady(target, check)
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.old")
     os.rename(target, aside)
     try:

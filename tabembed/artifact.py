@@ -35,6 +35,8 @@ _DTYPES = {
 }
 _ROOM = 56 * 2**20
 """Bytes that a reader may take beyond what follows from the size of the files."""
+_LONGEST = 64 * 2**20
+"""Bytes of JSON in one file; a table of ten thousand columns has 5 MB."""
 _KEYS: dict[str, type] = {
     "class": str,
     "tabembed_version": str,
@@ -170,6 +172,8 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[list[BinaryIO]]:
     except OSError as error:
         name = error.filename if error.filename in (CONFIG, MODEL) else "it"
         raise _error(path, f"{name} must be readable, got {error.strerror or error}") from None
+    except MemoryError:
+        raise _error(path, "it must fit into memory, got one that does not") from None
     except ValueError as error:
         raise _error(path, f"it must be readable, got {error}") from None
 
@@ -332,6 +336,8 @@ def _arrays(
 
 def _exactly(file: BinaryIO, length: int) -> bytes:
     """So many bytes, and no more of a file that grows."""
+    if length > _LONGEST:
+        raise ValueError(f"{length:,} bytes of JSON, more than {_LONGEST:,}")
     content = file.read(length)
     if len(content) != length:
         raise ValueError(f"its end after {len(content)} bytes")

@@ -14,6 +14,7 @@ from torch import nn
 
 import tabembed.nn
 from tabembed import artifact
+from tabembed._sound import check_names
 from tabembed.artifact import ArtifactError
 from tabembed.training.network import MAKERS
 from tabembed.training.objective import Objective
@@ -112,6 +113,12 @@ def _from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarra
     embedder.encoder_ = encoder
     embedder._built = {name: _from_json(name, value) for name, value in config["built"].items()}
     embedder.network_ = _rebuild(embedder, _part(arrays, "network."))
+    for name in arrays:
+        if not name.startswith(("encoder.", "network.")):
+            raise ArtifactError(
+                f"array {name!r:.80} must be the encoder's or the network's, got no use for it"
+            )
+    _check_fitted(embedder, config)
     embedder.classes_ = None if config["classes"] is None else np.array(config["classes"])
     if config["feature_names_in"] is not None:
         embedder.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)
@@ -120,14 +127,41 @@ def _from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarra
     return embedder
 
 
+def _check_fitted(embedder: Any, config: dict[str, Any]) -> None:
+    """What a fit leaves beside the encoder and the network is of the right kinds."""
+    fitted, names = config["fitted"], config["feature_names_in"]
+    classes, losses = config["classes"], fitted["validation_losses_"]
+    sound = {
+        "classes": classes is None or (isinstance(classes, list) and len({*map(type, classes)}) <= 1),
+        "feature_names_in": names is None or len(names) == fitted["n_features_in_"],
+        "n_features_in_": fitted["n_features_in_"] == embedder.encoder_.n_features_in_,
+        "n_iter_": type(fitted["n_iter_"]) is int and fitted["n_iter_"] >= 0,
+        "target_type_": isinstance(fitted["target_type_"], str),
+        "validation_losses_": isinstance(losses, list) and {*map(type, losses)} <= {int, float},
+        "_fingerprint": isinstance(fitted["_fingerprint"], str | int),
+    }
+    if names is not None:
+        check_names(feature_names_in=names)
+    for name, is_sound in sound.items():
+        if not is_sound:
+            raise ArtifactError(
+                f"{name} must be as a fit leaves it, got {config.get(name, fitted.get(name))!r:.60}"
+            )
+
+
 def _rebuild(embedder: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Make the network again from what it was built with and its weights, without drawing any."""
     n_layers = embedder._built.get("sequence", {}).get("num_layers", 1)
-    if n_layers > len(arrays):  # modules cost memory on any device
+    n_layers += len(embedder._built.get("hidden_layer_sizes", ()))
+    if n_layers > len(arrays) + 1:  # modules cost memory on any device
         raise ArtifactError(f"num_layers must be at most the number of arrays, {len(arrays)}, got {n_layers}")
     # On the meta device nothing is allocated: a wrong width is an error before it is memory.
     with torch.device("meta"):
         network = embedder._network_class(embedder.encoder_.schema_, **embedder._built)
+    for name, tensor in network.state_dict().items():
+        wanted = str(tensor.dtype).removeprefix("torch.")
+        if name in arrays and arrays[name].dtype.name != wanted:
+            raise ArtifactError(f"array {name!r:.80} must be {wanted}, got {arrays[name].dtype}")
     network.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in arrays.items()}, assign=True)
     network.eval()
     return network.requires_grad_(False)

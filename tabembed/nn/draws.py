@@ -1,4 +1,7 @@
-"""First weights: from torch's global generator like any layer, or from a private seed."""
+"""First weights: from torch's global generator like any layer, or from a private seed.
+
+A weight without memory is not drawn at all, so that a shape alone, however large, costs none.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def generator_of(seed: int | None) -> torch.Generator | None:
 
 def normal_(weight: Tensor, std: float, generator: torch.Generator | None) -> None:
     """Fill in place with N(0, std²)."""
-    if generator is None:
+    if generator is None or weight.is_meta:
         torch.nn.init.normal_(weight, std=std)
     else:  # drawn on the CPU in float32, so that a seed means the same on every device
         with torch.no_grad():
@@ -26,7 +29,7 @@ def normal_(weight: Tensor, std: float, generator: torch.Generator | None) -> No
 
 def truncated_normal_(weight: Tensor, std: float, limit: float, generator: torch.Generator | None) -> None:
     """Fill in place with N(0, std²), nothing beyond ``limit`` standard deviations."""
-    if generator is None:
+    if generator is None or weight.is_meta:
         torch.nn.init.trunc_normal_(weight, std=std, a=-limit * std, b=limit * std)
     else:
         unit = torch.empty(weight.shape, dtype=torch.float32, device="cpu")
@@ -37,7 +40,7 @@ def truncated_normal_(weight: Tensor, std: float, limit: float, generator: torch
 
 def uniform_(weight: Tensor, bound: float, generator: torch.Generator | None) -> None:
     """Fill in place with U(-bound, bound)."""
-    if generator is None:
+    if generator is None or weight.is_meta:
         torch.nn.init.uniform_(weight, -bound, bound)
     else:
         with torch.no_grad():
@@ -47,7 +50,7 @@ def uniform_(weight: Tensor, bound: float, generator: torch.Generator | None) ->
 
 def orthogonal_(weight: Tensor, generator: torch.Generator | None) -> None:
     """Fill in place with an orthogonal matrix, of rows or of columns, whichever are fewer."""
-    if generator is None:
+    if generator is None or weight.is_meta:
         torch.nn.init.orthogonal_(weight)
     else:
         unit = torch.empty(weight.shape, dtype=torch.float32, device="cpu")

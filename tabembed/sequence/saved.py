@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tabembed._sound import check_clock, check_names, check_sequences
 from tabembed.artifact import ArtifactError
 from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.settings import Rule, check_settings
@@ -53,10 +54,13 @@ def from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray
         params["columns"] = specs_from_json(params["columns"])
         if config["settings"] is not None:
             params["columns"] = TableEncoder(**{**config["settings"], "columns": params["columns"]})
+        check_names(names=config["names"], observed=params["observed"])
         params["observed"] = params["observed"] or ()
         table = None
         if config["table"] is not None:
-            own = {k.removeprefix(_TABLE): a for k, a in arrays.items() if k.startswith(_TABLE)}
+            if any(not name.startswith(_TABLE) for name in arrays):
+                raise ArtifactError(f"arrays must be its columns' own, got {list(arrays)!r:.80}")
+            own = {name.removeprefix(_TABLE): array for name, array in arrays.items()}
             table = TableEncoder.from_artifact(config["table"], own)
         encoder = cls(**params)
         check_settings(encoder)
@@ -70,10 +74,12 @@ def from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray
             config["span"],
             tuple(config["gaps"]),
         )
-        for name in schema.observed:
-            schema.rows[name]
+        check_sequences(schema)
         clock = TimeAxis.from_json(config["clock"])
+        check_clock(clock.column)
         kind, names = config["entity_family"], tuple(config["names"])
+        if not isinstance(kind, str) or type(config["named"]) is not bool:
+            raise ArtifactError(f"entity_family must be text and named a bool, got {kind!r:.60}")
         encoder._set_fitted(table, clock, kind, schema, rule, names, config["named"])
     except ArtifactError:
         raise

@@ -13,6 +13,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from tabembed._sound import check_names, check_same, check_table
 from tabembed.artifact import ArtifactError, load, write
 from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
@@ -20,7 +21,15 @@ from tabembed.table.category import check_frequency
 from tabembed.table.frame import places_in, read_frame, to_pandas
 from tabembed.table.grow import grown
 from tabembed.table.in_html import ColumnsInHtml, fitted_columns
-from tabembed.table.kinds import FITTED, given_specs, plain, spec_by_type, specs_from_json, specs_to_json
+from tabembed.table.kinds import (
+    FITTED,
+    arrays_by_place,
+    given_specs,
+    plain,
+    spec_by_type,
+    specs_from_json,
+    specs_to_json,
+)
 from tabembed.table.scaler import check_scaler
 from tabembed.table.state import Decided, TableState, Undecided
 from tabembed.table.stream import TableStreaming
@@ -272,12 +281,16 @@ class TableEncoder(TableStreaming, ColumnsInHtml, BaseEstimator):
         """Rebuild what ``to_artifact`` gave."""
         try:
             params = {**config["params"], "columns": specs_from_json(config["params"]["columns"])}
-            encoder, fitted = cls(**params), {}
+            encoder, own = cls(**params), arrays_by_place(arrays)
+            fitted: dict[str, Any] = {}
             for i, column in enumerate(config["columns"]):
-                own = {k.partition(".")[2]: a for k, a in arrays.items() if k.partition(".")[0] == str(i)}
-                name = column["name"]
-                fitted[name] = FITTED[column["fitted"]].from_artifact(name, column["config"], own)
+                name, mine = column["name"], own.get(str(i), {})
+                check_names(columns=[name, *fitted])
+                fitted[name] = FITTED[column["fitted"]].from_artifact(name, column["config"], mine)
+            check_names(names=config["names"])
             encoder._set_fitted(fitted, config["n_rows"], config["names"], config["named"])
+            check_table(encoder.schema_)
+            check_same(arrays, encoder.to_artifact()[1])
         except ArtifactError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:

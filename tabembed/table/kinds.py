@@ -68,6 +68,15 @@ def spec_by_type(name: str, kind: pa.DataType) -> Any:
     raise TypeError(f"column {name!r}: must be of a kind in {list(SPECS)}, got {kind}: cast or drop it")
 
 
+def arrays_by_place(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """The arrays of a saved encoder by the number of their column, then by their own name."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for key, array in arrays.items():
+        place, _, name = key.partition(".")
+        found.setdefault(place, {})[name] = array
+    return found
+
+
 def specs_to_json(columns: Any) -> Any:
     """The ``columns`` of an encoder as JSON."""
     if not isinstance(columns, Mapping):

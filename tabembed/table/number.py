@@ -199,7 +199,7 @@ class NumberEncoder:
             raise ArtifactError(
                 f"column {name!r}: the saved points must be finite and rise, got {column.points[:5]}"
             )
-        if counts.shape != points.shape or counts.sum() != column.n_values or counts.min() < 0:
+        if counts.shape != points.shape or sum(column.counts) != column.n_values or counts.min() < 0:
             raise ArtifactError(
                 f"column {name!r}: the saved counts must be of its points and rows, got {column.counts[:5]}"
             )
