@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 _NUMBERS = 2**20
 """Numbers of the output that are computed at a time, so that what a module needs in between stays small."""
@@ -29,8 +29,19 @@ def module_rows(module: nn.Module, X: np.ndarray, n_outputs: int) -> np.ndarray:
     out = np.empty((len(X), n_outputs), X.dtype)
     size = max(1, _NUMBERS // n_outputs)
     for start in range(0, len(X), size):
-        # torch takes neither memory that is read-only nor steps backwards, be it over one row alone
-        rows = np.require(X[start : start + size], requirements=["C", "W"])
-        rows = rows.copy() if min(rows.strides) < 0 else rows
-        out[start : start + size] = module(torch.from_numpy(rows)).flatten(1).numpy()
+        out[start : start + size] = module(tensor_of(X[start : start + size])).flatten(1).numpy()
     return out
+
+
+def tensor_of(rows: np.ndarray) -> Tensor:
+    """Rows as a tensor: torch takes neither memory that is read-only nor steps backwards.
+
+    Args:
+        rows: an array of any strides; its memory is shared where that can be.
+
+    >>> tensor_of(np.arange(3.0)[::-1]).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    rows = np.require(rows, requirements=["C", "W"])
+    backwards = min(rows.strides, default=0) < 0  # one row counts as contiguous whichever way it steps
+    return torch.from_numpy(rows.copy() if backwards else rows)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tabembed.estimators import rbf_sampler
 from tabembed.estimators.lengthscale import all_numbers, median_distance, scale_lengthscale
+from tabembed.estimators.module_rows import tensor_of
 from tabembed.estimators.tables import check_rows
 from tabembed.functional.random_features import block_size, phases_of_blocks, write_waves
 from tabembed.nn.draws import generator_of
@@ -285,7 +286,7 @@ def _phases(X: Any, frequencies: Tensor) -> Iterator[Tensor]:
     if sparse.issparse(X):
         return (torch.from_numpy(rows @ frequencies.numpy()) for rows in blocks)
     # Torch takes neither memory that is read-only nor steps backwards.
-    tensors = (torch.from_numpy(np.require(rows, requirements=["C", "W"])) for rows in blocks)
+    tensors = (tensor_of(rows) for rows in blocks)
     return phases_of_blocks(tensors, frequencies)
 
 

@@ -58,7 +58,8 @@ def sequence_target(y: Any, batch: SequenceBatch) -> SequenceTarget:
     keys = _keys(y, batch)
     if keys is not None:
         return _of_entities(y, keys, batch)
-    y = np.asarray(y)
+    masked = np.ma.isMaskedArray(y) and np.ma.is_masked(y)
+    y = np.where(np.ma.getmaskarray(y), None, y.data) if masked else np.asarray(y)
     if y.ndim == 0 or len(y) != batch.n_input:
         got = "one value" if y.ndim == 0 else f"{len(y)} values"
         raise ValueError(

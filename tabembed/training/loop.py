@@ -49,6 +49,8 @@ class Settings:
             torch.device(self.device)
         except (RuntimeError, TypeError):
             raise ValueError(f"device must be 'auto' or a device of PyTorch, got {self.device!r}") from None
+        if torch.device(self.device).type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device must be one that is there, and there is no GPU, got {self.device!r}")
 
     @classmethod
     def of(cls, estimator: Any) -> Settings:

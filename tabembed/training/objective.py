@@ -147,6 +147,8 @@ def check_target(y: Any, n_rows: int, estimator: str = "TableEmbedder") -> np.nd
     """
     if y is None:
         raise ValueError(f"{estimator} requires y to be passed, but the target y is None")
+    if np.ma.isMaskedArray(y) and np.ma.is_masked(y):
+        raise _gap(int(np.argmax(np.ma.getmaskarray(y))))
     y = column_or_1d(np.asarray(y), warn=True)
     if len(y) != n_rows:
         raise ValueError(f"y must have one value for every row of X, got {len(y)} values for {n_rows} rows")

@@ -93,6 +93,11 @@ def test_two_fractions_are_two_classes(estimator):
     [
         (np.where(HALF, np.nan, 1.0), ValueError, "y must have no missing value, got NaN in row 0"),
         (np.where(HALF, 1.0, np.inf), ValueError, "y must be finite, got infinity in row 1"),
+        (
+            np.ma.masked_array(DRAW.randn(N), HALF),
+            ValueError,
+            "y must have no missing value, got NaN in row 0",
+        ),
         (np.array(["a", 1] * 30, dtype=object), TypeError, "y must be of one kind, got int and str"),
         (pd.Series([1, [2]] * 30), TypeError, "y must be numbers, booleans or text, got a list in row 1"),
         (pd.DataFrame({"a": HALF, "b": HALF}), ValueError, "y should be a 1d array, got an array of shape"),

@@ -149,3 +149,10 @@ def test_what_is_no_target(y, text):
 def test_one_kind_alone(y):
     with pytest.raises(TypeError, match="y must be of one kind, got int and str"):
         sequence_target(y, two_entities())
+
+
+def test_a_masked_value_is_none():
+    y = np.ma.masked_array([0, 7, 1], [False, True, False])
+    one, other = sequence_target(y, example()), sequence_target([0, None, 1], example())
+    assert one.labelled.tolist() == other.labelled.tolist()
+    assert one.values[one.labelled].tolist() == other.values[other.labelled].tolist()

@@ -266,6 +266,12 @@ def test_bad_arguments(table, embedder, params, message):
         embedder.set_params(**params).fit_transform(*table)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(table, embedder):
+    with pytest.raises(ValueError, match="device must be one that is there, and there is no GPU, got 'cuda'"):
+        embedder.set_params(device="cuda").fit(*table)
+
+
 @pytest.mark.parametrize("name", ["shrinkage", "averaging"])
 def test_arguments_of_another_kind(table, embedder, name):
     with pytest.raises(TypeError, match=f"{name} must be a number, got 'much'"):
