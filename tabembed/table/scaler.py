@@ -90,5 +90,5 @@ SCALERS: dict[str, Scaler] = {
 
 def check_scaler(scaler: str | None, name: str) -> None:
     """Check that a scaler is one of those there are."""
-    if scaler is not None and scaler not in SCALERS:
+    if scaler is not None and (not isinstance(scaler, str) or scaler not in SCALERS):
         raise ValueError(f"{name} must be None or one of {list(SCALERS)}, got {scaler!r}")

@@ -332,6 +332,11 @@ def test_an_unknown_scaler_is_an_error(where):
         {"spec": by_spec, "encoder": by_encoder}[where]()
 
 
+def test_a_scaler_that_is_no_name_is_an_error():
+    with pytest.raises(ValueError, match=r"scaler must .*got \['squash'\]"):
+        fit([1.0], ["squash"])
+
+
 def test_a_value_does_not_depend_on_the_rows_beside_it():
     x = np.random.default_rng(3).normal(size=300)
     for scaler in SCALERS:
