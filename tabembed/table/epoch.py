@@ -50,6 +50,10 @@ class Epoch:
         self._own: tuple[int, int] | None = None
         self._pass = Pass(0, None, 1, 0)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._shared.share_memory_()  # a copy's workers share the copy's
+
     def set(self, number: int) -> None:
         """Say which epoch it is; another one starts at its beginning."""
         check_integer(0, epoch=number)

@@ -94,13 +94,14 @@ class ParquetBatches(IterableDataset[Any]):
             raise TypeError(f"encoder must be a fitted TableEncoder, got {type(encoder).__name__}")
         check_is_fitted(encoder, "schema_")
         check_integer(batch_size=batch_size)
-        check_integer(0, shuffle=int(shuffle) if isinstance(shuffle, bool | np.bool_) else shuffle, seed=seed)
+        rows = _BUFFER * int(shuffle) if isinstance(shuffle, bool | np.bool_) else shuffle
+        check_integer(0, shuffle=rows, seed=seed)
         check_seed(seed)
         check_bool(drop_last=drop_last)
         self.encoder, self.batch_size, self.target, self.seed = encoder, int(batch_size), target, int(seed)
         self.shuffle, self.drop_last = bool(shuffle), bool(drop_last)
         self.shard = None if shard is None else _checked(shard)
-        self._buffer = int(shuffle) if self.shuffle and shuffle is not True else _BUFFER
+        self._buffer = int(rows) or _BUFFER
         self._groups = _open(source, encoder, target)
         self._epoch = Epoch()
         self._borders()

@@ -285,6 +285,11 @@ def test_copies_give_the_same_rows(made):
     batches.set_epoch(3)
     for other in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
         assert rows_of(other) == rows_of(batches)
+        other.set_epoch(4)
+        loader = DataLoader(other, batch_size=None, num_workers=1, persistent_workers=True)
+        found = rows_of(loader)
+        other.set_epoch(3)
+        assert rows_of(loader) == rows_of(batches) != found
 
 
 # Going on after a stop
