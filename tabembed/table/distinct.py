@@ -98,9 +98,9 @@ class Distinct:
 
 def _cut(parts: list[Distinct]) -> Iterator[list[Distinct]]:
     """Parts in the order of their hashes, cut at the same hashes into blocks."""
-    largest = max((part.hashes for part in parts), key=len)
-    ends = [np.searchsorted(part.hashes, largest[_BLOCK::_BLOCK]) for part in parts]
-    edges = [[0, *end, len(part.counts)] for part, end in zip(parts, ends, strict=True)]
+    keys = [np.asarray(part.hashes) for part in parts]
+    borders = max(keys, key=len)[_BLOCK::_BLOCK]
+    edges = [[0, *np.searchsorted(own, borders).tolist(), len(own)] for own in keys]
     for i in range(len(edges[0]) - 1):
         yield [part._between(edge[i], edge[i + 1]) for part, edge in zip(parts, edges, strict=True)]
 

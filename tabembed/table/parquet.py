@@ -105,6 +105,7 @@ def _of_file(
 
 
 def _opened(source: Any) -> ds.Dataset:
+    given: Any
     if isinstance(source, str | os.PathLike):
         paths, given = [Path(source)], str(source)
     elif isinstance(source, Sequence) and all(isinstance(path, str | os.PathLike) for path in source):
