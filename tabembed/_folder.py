@@ -1,62 +1,18 @@
-"""A folder of a few files that is replaced as one and read as one, whoever else writes or is killed.
-
-What is read is read inside the folder: a link, a pipe or a device in the place of a file is refused.
-"""
+"""A folder of a few files that is replaced as one, whoever else writes or is killed."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
-import stat
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
-_ATTEMPTS = 100
+ATTEMPTS = 100
 """How often a reader or a writer that another writer was faster than tries again."""
-_BY_FOLDER = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
-_FLAGS = os.O_RDONLY | sum(
-    getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
-)
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT)
-
-
-@contextmanager
-def opened(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[list[BinaryIO]]:
-    """Files of a folder, all of them of one moment: a writer that replaces the folder changes none.
-
-    Args:
-        path: the folder; a link to one is followed.
-        names: the files.
-
-    Raises: NotADirectoryError or FileNotFoundError for the folder or a file that is not there, OSError for
-        a file that is a link, a pipe, a device or a folder.
-    """
-    for attempt in range(_ATTEMPTS):
-        files: list[BinaryIO] = []
-        try:
-            for file in _files(path, names):
-                files.append(file)
-        except FileNotFoundError as error:
-            _close(files)
-            # Replaced before all files were open: those of the newer folder are as good.
-            if attempt == _ATTEMPTS - 1 or not _may_come(path, error):
-                raise
-            time.sleep(0.002)
-            continue
-        except OSError:
-            _close(files)
-            raise
-        try:
-            yield files
-        finally:
-            _close(files)
-        return
 
 
 def replace(target: Path, fill: Callable[[Path], None], check: Callable[[Path], None]) -> None:
@@ -118,62 +74,8 @@ def _libc() -> ctypes.CDLL | None:
         return None
 
 
-def _files(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[BinaryIO]:
-    if not _BY_FOLDER:
-        for name in names:
-            yield _regular(os.path.join(path, name), name, None)
-        return
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for name in names:
-            yield _regular(name, name, folder)
-    except FileNotFoundError as error:
-        error.replaced = _is_replaced(folder, path)  # type: ignore[attr-defined]
-        raise
-    finally:
-        os.close(folder)
-
-
-def _regular(path: str, name: str, folder: int | None) -> BinaryIO:
-    """Open a regular file and nothing else; a device is not even opened."""
-    _check_regular(os.stat(path, dir_fd=folder, follow_symlinks=False), name)
-    handle = os.open(path, _FLAGS, dir_fd=folder)
-    try:
-        _check_regular(os.fstat(handle), name)
-    except OSError:
-        os.close(handle)
-        raise
-    return os.fdopen(handle, "rb")
-
-
-def _check_regular(found: os.stat_result, name: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
-        what = kinds.get(stat.S_IFMT(found.st_mode), "a device or a socket")
-        raise OSError(errno.EINVAL, what, name)
-
-
-def _is_replaced(folder: int, path: str | os.PathLike[str]) -> bool:
-    try:
-        return not os.path.samestat(os.fstat(folder), os.stat(path))
-    except FileNotFoundError:
-        return True
-
-
-def _may_come(path: str | os.PathLike[str], error: OSError) -> bool:
-    """What was not there may be there a moment later: it has been replaced, or is between two renames."""
-    if (replaced := getattr(error, "replaced", None)) is not None:
-        return replaced
-    return os.path.lexists(path) or left_aside(Path(path)) is not None
-
-
-def _close(files: Sequence[BinaryIO]) -> None:
-    for file in files:
-        file.close()
-
-
 def _put_in_place(beside: Path, target: Path, names: Sequence[str], check: Callable[[Path], None]) -> None:
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             if not os.path.lexists(target):
                 os.rename(beside, target)
@@ -183,21 +85,21 @@ def _put_in_place(beside: Path, target: Path, names: Sequence[str], check: Calla
                 _check_taken_out(beside, target, check)
             return
         except OSError as error:  # another writer was there between the look and the step
-            if error.errno not in _TAKEN or attempt == _ATTEMPTS - 1 or not beside.exists():
+            if error.errno not in _TAKEN or attempt == ATTEMPTS - 1 or not beside.exists():
                 raise
             _check_steady(target, check)
 
 
 def _check_steady(target: Path, check: Callable[[Path], None]) -> None:
     """Check what is there, if anything; again where another writer changed it while it was looked at."""
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         before = _mark(target)
         if before is None:
             return
         try:
             return check(target)
         except Exception:
-            if attempt == _ATTEMPTS - 1 or _mark(target) == before:
+            if attempt == ATTEMPTS - 1 or _mark(target) == before:
                 raise
 
 

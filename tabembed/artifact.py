@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-import reprlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,22 +19,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabembed._folder import left_aside, opened, replace
+from tabembed._arrays_file import DTYPES, exactly, places_of, read_arrays
+from tabembed._folder import left_aside, replace
+from tabembed._inside import opened
 from tabembed._json import Allowance, parse
+from tabembed._refusal import CONFIG, MODEL, ArtifactError, refusal, short
 
 FORMAT, FORMAT_VERSION = "tabembed", 1
-CONFIG, MODEL = "config.json", "model.safetensors"
 
-_DTYPES = {
-    "bool": "BOOL",
-    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
-    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
-}
 _ROOM = 56 * 2**20
 """Bytes that a reader may take beyond what follows from the size of the files."""
-_LONGEST = 64 * 2**20
-"""Bytes of JSON in one file; a table of ten thousand columns has 5 MB."""
 _KEYS: dict[str, type] = {
     "class": str,
     "tabembed_version": str,
@@ -45,17 +37,6 @@ _KEYS: dict[str, type] = {
     "sha256": str,
     "config_sha256": str,
 }
-
-
-_AXES = 32
-"""Most axes of an array; numpy has no more than 64."""
-_REPR = reprlib.Repr()
-_REPR.maxlist = _REPR.maxdict = 20
-_REPR.maxstring = _REPR.maxother = 80
-
-
-class ArtifactError(ValueError):
-    """A folder is not a complete model that this version can read, or may not be replaced by one."""
 
 
 def write(path: str | os.PathLike[str], class_name: str, config: dict, arrays: dict[str, np.ndarray]) -> None:
@@ -131,9 +112,9 @@ def load(
     try:
         return builders[name](config, arrays)
     except ArtifactError as error:
-        raise _error(path, str(error)) from None
+        raise refusal(path, str(error)) from None
     except Exception as error:  # whatever stumbles over a config that no save has written
-        raise _error(path, f"{CONFIG} must describe a complete {name}, got {error!r:.300}") from None
+        raise refusal(path, f"{CONFIG} must describe a complete {name}, got {error!r:.300}") from None
 
 
 def _read(
@@ -142,12 +123,12 @@ def _read(
     with _opened(path) as (config, model):
         allowance = _allowance(config, model)
         content = _described(path, config, classes, allowance)
-        places = _places(path, model, content["arrays"], allowance)
-        arrays, found = _arrays(path, model, places)
+        places = places_of(path, model, content["arrays"], allowance)
+        arrays, found = read_arrays(path, model, places)
     if found != content["sha256"]:
-        raise _error(path, f"sha256 of {MODEL} must be {content['sha256']:.64}, got {found}")
+        raise refusal(path, f"sha256 of {MODEL} must be {content['sha256']:.64}, got {found}")
     if _digest(content) != content["config_sha256"]:
-        raise _error(path, f"{CONFIG} must be as it was written, got a changed one")
+        raise refusal(path, f"{CONFIG} must be as it was written, got a changed one")
     return content["class"], content["config"], {name: arrays[name] for name in content["arrays"]}
 
 
@@ -161,21 +142,21 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[list[BinaryIO]]:
         raise
     except FileNotFoundError as error:
         if error.filename in (CONFIG, MODEL):
-            raise _error(path, f"{error.filename} must be there, got a folder without it") from None
+            raise refusal(path, f"{error.filename} must be there, got a folder without it") from None
         older = left_aside(Path(path))
         text = "nothing there"
         if older is not None:
             text += f" but {older.name!r}, the older model of a save that was killed: rename it"
-        raise _error(path, f"must be a folder, got {text}") from None
+        raise refusal(path, f"must be a folder, got {text}") from None
     except NotADirectoryError:
-        raise _error(path, "must be a folder, got a file") from None
+        raise refusal(path, "must be a folder, got a file") from None
     except OSError as error:
         name = error.filename if error.filename in (CONFIG, MODEL) else "it"
-        raise _error(path, f"{name} must be readable, got {error.strerror or error}") from None
+        raise refusal(path, f"{name} must be readable, got {error.strerror or error}") from None
     except MemoryError:
-        raise _error(path, "it must fit into memory, got one that does not") from None
+        raise refusal(path, "it must fit into memory, got one that does not") from None
     except ValueError as error:
-        raise _error(path, f"it must be readable, got {error}") from None
+        raise refusal(path, f"it must be readable, got {error}") from None
 
 
 def _allowance(config: BinaryIO, model: BinaryIO) -> Allowance:
@@ -192,27 +173,27 @@ def _described(
 ) -> dict[str, Any]:
     """What the config says, in the form that every config has."""
     try:
-        content = parse(_exactly(file, _size(file)), allowance)
+        content = parse(exactly(file, _size(file)), allowance)
     except (OSError, ValueError) as error:
-        raise _error(path, f"{CONFIG} must be readable JSON, got {error!s:.300}") from None
+        raise refusal(path, f"{CONFIG} must be readable JSON, got {error!s:.300}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise _error(path, f"{CONFIG} must describe a tabembed model, got something else")
+        raise refusal(path, f"{CONFIG} must describe a tabembed model, got something else")
     version = content.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
-        raise _error(path, f"format_version must be {FORMAT_VERSION}, got {_short(version)}")
+        raise refusal(path, f"format_version must be {FORMAT_VERSION}, got {short(version)}")
     for key, kind in _KEYS.items():
         if not isinstance(content.get(key), kind):
-            got = _short(content.get(key))
-            raise _error(path, f"{key} in {CONFIG} must be a {kind.__name__}, got {got}")
+            got = short(content.get(key))
+            raise refusal(path, f"{key} in {CONFIG} must be a {kind.__name__}, got {got}")
     if content["class"] not in classes:
-        raise _error(path, f"class must be one of {list(classes)}, got {_short(content['class'])}")
+        raise refusal(path, f"class must be one of {list(classes)}, got {short(content['class'])}")
     return content
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
-    if array.dtype.name not in _DTYPES or name == "__metadata__":
-        raise TypeError(f"array {name!r} must be one of {list(_DTYPES)}, got {array.dtype}")
+    if array.dtype.name not in DTYPES or name == "__metadata__":
+        raise TypeError(f"array {name!r} must be one of {list(DTYPES)}, got {array.dtype}")
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
@@ -257,114 +238,9 @@ def _check_replaceable(folder: Path, named: Path) -> None:
     try:
         ours = {entry.name for entry in folder.iterdir()} == {CONFIG, MODEL}
         with _opened(folder) as (config, model):
-            content = parse(_exactly(config, _size(config)), _allowance(config, model))
+            content = parse(exactly(config, _size(config)), _allowance(config, model))
         ours = ours and content["format"] == FORMAT
     except (OSError, ValueError, TypeError, KeyError):
         ours = False
     if not ours:
-        raise _error(named, "path must be new or hold only a tabembed model, got something else")
-
-
-def _places(
-    path: Any, file: BinaryIO, arrays: dict[str, Any], allowance: Allowance
-) -> list[tuple[int, str, str, list[int]]]:
-    """Where every array begins, its name, dtype and shape, in the order of the file.
-
-    The header is compared with the config and with the size of the file: nothing is left over.
-    """
-    size = _size(file)
-    length = int.from_bytes(file.read(8), "little") if size >= 8 else size
-    if 8 + length > size:
-        raise _error(path, f"{MODEL} must hold its header, got {size} bytes")
-    try:
-        header = parse(_exactly(file, length), allowance)
-        header.pop("__metadata__", None)
-        found = {n: (e["dtype"], e["shape"], e["data_offsets"]) for n, e in header.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        raise _error(path, f"{MODEL} must have a readable header, got a damaged one") from None
-    if found.keys() != arrays.keys():
-        wanted, got = _short(sorted(arrays)), _short(sorted(found))
-        raise _error(path, f"{MODEL} must hold the arrays {wanted}, got {got}")
-    places = []
-    for name, entry in arrays.items():
-        dtype, shape = _declared(path, name, entry)
-        if found[name][:2] != (_DTYPES[dtype], shape):
-            got = f"{_short(found[name][0])[1:-1]} {_short(found[name][1])}"
-            raise _error(path, f"array {_short(name)} must be {dtype} {_short(shape)}, got {got}")
-        places.append((found[name][2], name, dtype, shape))
-    n_bytes = sum(_n_bytes(dtype, shape) for _, _, dtype, shape in places)
-    if 8 + length + n_bytes != size:
-        raise _error(path, f"{MODEL} must have {_short(8 + length + n_bytes)} bytes, got {size}")
-    return _in_order(path, places)
-
-
-def _in_order(
-    path: Any, places: list[tuple[Any, str, str, list[int]]]
-) -> list[tuple[int, str, str, list[int]]]:
-    """Every array begins where the one before it ends: none overlaps another, and no byte is hidden."""
-    end, found = 0, []
-    try:
-        places = sorted(places, key=lambda place: (place[0][0], place[0][1], place[1]))
-        for (first, last), name, dtype, shape in places:
-            if type(first) is not int or first != end or last != end + _n_bytes(dtype, shape):
-                raise ValueError
-            found.append((first, name, dtype, shape))
-            end = last
-    except (TypeError, ValueError, IndexError, KeyError):
-        raise _error(path, f"{MODEL} must be readable, got offsets that do not fit its arrays") from None
-    return found
-
-
-def _arrays(
-    path: Any, file: BinaryIO, places: list[tuple[int, str, str, list[int]]]
-) -> tuple[dict[str, np.ndarray], str]:
-    """The arrays and the hash of the file: what is hashed is what is given back, whoever writes to it."""
-    digest, arrays = hashlib.sha256(), {}
-    header = file.tell()
-    file.seek(0)
-    digest.update(_exactly(file, header))
-    for _, name, dtype, shape in places:
-        array = arrays[name] = np.empty(shape, dtype)
-        content = array.reshape(-1).view(np.uint8)
-        if file.readinto(content) != array.nbytes:  # type: ignore[attr-defined]
-            raise _error(path, f"{MODEL} must be readable, got its end too early")
-        digest.update(content.data)
-        if dtype == "bool" and content.max(initial=0) > 1:
-            raise _error(path, f"array {_short(name)} must hold only 0 and 1, got {content.max()}")
-    return arrays, digest.hexdigest()
-
-
-def _exactly(file: BinaryIO, length: int) -> bytes:
-    """So many bytes, and no more of a file that grows."""
-    if length > _LONGEST:
-        raise ValueError(f"{length:,} bytes of JSON, more than {_LONGEST:,}")
-    content = file.read(length)
-    if len(content) != length:
-        raise ValueError(f"its end after {len(content)} bytes")
-    return content
-
-
-def _n_bytes(dtype: str, shape: list[int]) -> int:
-    return math.prod(shape) * np.dtype(dtype).itemsize
-
-
-def _declared(path: Any, name: str, entry: Any) -> tuple[str, list[int]]:
-    dtype, shape = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
-    if (
-        isinstance(dtype, str)
-        and dtype in _DTYPES
-        and isinstance(shape, list)
-        and len(shape) <= _AXES
-        and all(type(n) is int and 0 <= n < 2**63 for n in shape)
-    ):
-        return dtype, shape
-    raise _error(path, f"array {_short(name)} must be described by a dtype and a shape, got {_short(entry)}")
-
-
-def _short(value: Any) -> str:
-    """A value in a message, however large or deep it is."""
-    return _REPR.repr(value)
-
-
-def _error(path: Any, text: str) -> ArtifactError:
-    return ArtifactError(f"model folder {str(path)!r}: {text}")
+        raise refusal(named, "path must be new or hold only a tabembed model, got something else")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tabembed import ArtifactError, _folder
+from tabembed import ArtifactError, _folder, _inside
 from tabembed.artifact import load, read, write
 
 ROOT = Path(__file__).parents[1]
@@ -186,7 +186,7 @@ def test_what_another_puts_there_at_the_last_moment_stays(tmp_path, monkeypatch)
 
 
 def test_a_folder_replaced_between_two_files_is_read_again(tmp_path, monkeypatch):
-    model, regular, calls = tmp_path / "model", _folder._regular, []
+    model, regular, calls = tmp_path / "model", _inside._regular, []
     save(model, 1)
 
     def slow(path, name, folder):
@@ -195,14 +195,14 @@ def test_a_folder_replaced_between_two_files_is_read_again(tmp_path, monkeypatch
             save(model, 2)
         return regular(path, name, folder)
 
-    monkeypatch.setattr(_folder, "_regular", slow)
+    monkeypatch.setattr(_inside, "_regular", slow)
     assert number_of(model) == 2
 
 
 def test_an_open_folder_is_not_mixed_with_the_next(tmp_path):
     model = tmp_path / "model"
     save(model, 1)
-    with _folder.opened(model, ["config.json", "model.safetensors"]) as files:
+    with _inside.opened(model, ["config.json", "model.safetensors"]) as files:
         save(model, 2)
         texts = [file.read() for file in files]
     save(tmp_path / "first", 1)

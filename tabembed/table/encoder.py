@@ -13,8 +13,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tabembed._sound import check_names, check_same, check_table
-from tabembed.artifact import ArtifactError, load, write
+from tabembed.artifact import load, write
 from tabembed.batch import Ragged, TableBatch
 from tabembed.schema import TableSchema
 from tabembed.table.category import check_frequency
@@ -22,14 +21,10 @@ from tabembed.table.frame import places_in, read_frame, to_pandas
 from tabembed.table.grow import grown
 from tabembed.table.in_html import ColumnsInHtml, fitted_columns
 from tabembed.table.kinds import (
-    FITTED,
-    arrays_by_place,
     given_specs,
-    plain,
     spec_by_type,
-    specs_from_json,
-    specs_to_json,
 )
+from tabembed.table.saved import from_artifact, to_artifact
 from tabembed.table.scaler import check_scaler
 from tabembed.table.state import Decided, TableState, Undecided
 from tabembed.table.stream import TableStreaming
@@ -261,41 +256,12 @@ class TableEncoder(TableStreaming, ColumnsInHtml, BaseEstimator):
     def to_artifact(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The fitted encoder as JSON and named arrays."""
         check_is_fitted(self, "schema_")
-        columns: list[dict[str, Any]] = []
-        arrays: dict[str, np.ndarray] = {}
-        for i, (name, column) in enumerate(self.columns_.items()):
-            config, own = column.to_artifact()
-            columns.append({"name": name, "fitted": type(column).__name__, "config": config})
-            arrays |= {f"{i}.{key}": array for key, array in own.items()}
-        params = {**plain(self.get_params(deep=False)), "columns": specs_to_json(self.columns)}
-        return {
-            "params": params,
-            "n_rows": self.schema_.n_rows,
-            "names": self.feature_names_in_.tolist(),
-            "named": self._named,
-            "columns": columns,
-        }, arrays
+        return to_artifact(self)
 
     @classmethod
     def from_artifact(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableEncoder:
         """Rebuild what ``to_artifact`` gave."""
-        try:
-            params = {**config["params"], "columns": specs_from_json(config["params"]["columns"])}
-            encoder, own = cls(**params), arrays_by_place(arrays)
-            fitted: dict[str, Any] = {}
-            for i, column in enumerate(config["columns"]):
-                name, mine = column["name"], own.get(str(i), {})
-                check_names(columns=[name, *fitted])
-                fitted[name] = FITTED[column["fitted"]].from_artifact(name, column["config"], mine)
-            check_names(names=config["names"])
-            encoder._set_fitted(fitted, config["n_rows"], config["names"], config["named"])
-            check_table(encoder.schema_)
-            check_same(arrays, encoder.to_artifact()[1])
-        except ArtifactError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ArtifactError(f"the saved encoder is damaged ({error!r})") from None
-        return encoder
+        return from_artifact(cls, config, arrays)
 
     def _set_fitted(self, fitted: dict[str, Any], n_rows: int, names: Sequence[str], named: bool) -> None:
         self.columns_ = fitted
