@@ -39,6 +39,8 @@ class SavedEmbedder(BaseEstimator):
         self, encoder: Any, network: Any, built: dict[str, Any], *, objective: Objective, losses: list[float]
     ) -> None:
         """What a fit leaves, but for the mark of its rows."""
+        for part in filter(None, (encoder, getattr(encoder, "table_encoder_", None))):
+            part._state = None  # no rows are added to an embedder's, so it keeps none of their values
         self.encoder_, self.network_, self._built = encoder, network, built
         self.target_type_, self.classes_ = objective.target_type, objective.classes
         self.validation_losses_, self.n_iter_ = losses, len(losses) - 1 if losses else int(self.max_iter)
