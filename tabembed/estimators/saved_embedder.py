@@ -14,8 +14,8 @@ from torch import nn
 
 import tabembed.nn
 from tabembed import artifact
-from tabembed._sound import check_names
 from tabembed.artifact import ArtifactError
+from tabembed.artifact.sound import check_names
 from tabembed.training.network import MAKERS
 from tabembed.training.objective import Objective
 

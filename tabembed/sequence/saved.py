@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tabembed._sound import check_clock, check_names, check_sequences
 from tabembed.artifact import ArtifactError
+from tabembed.artifact.sound import check_clock, check_names, check_sequences
 from tabembed.schema import SequenceSchema, TableSchema
 from tabembed.sequence.settings import Rule, check_settings
 from tabembed.sequence.time_axis import TimeAxis

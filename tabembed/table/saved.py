@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tabembed._sound import check_names, check_same, check_table
 from tabembed.artifact import ArtifactError
+from tabembed.artifact.sound import check_names, check_same, check_table
 from tabembed.table.kinds import FITTED, arrays_by_place, plain, specs_from_json, specs_to_json
 
 

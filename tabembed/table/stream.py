@@ -196,6 +196,7 @@ def _settings(encoder: Any) -> dict[str, Any]:
 
 
 def check_batch_size(batch_size: int) -> None:
+    """A number of rows is a whole one, at least 1."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int):
         raise TypeError(f"batch_size must be an int, got {batch_size!r}")
     if batch_size < 1:
@@ -230,6 +231,7 @@ def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[t
 
 
 def check_out(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:
+    """Refuse a place for the result that would overwrite the source, or that cannot be written."""
     files = [Path(file).resolve() for file in getattr(dataset, "files", ())]
     inside = folder is not None and out.resolve().is_relative_to(folder.resolve())
     if inside or out.resolve() in files:

@@ -62,6 +62,7 @@ def silent() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[list[str]]:
+    """Warnings of the block, kept instead of given."""
     texts: list[str] = []
     token = _HELD.set(texts)
     try:

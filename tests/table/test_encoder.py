@@ -397,7 +397,7 @@ def many_rows(n):
 
 def test_the_rows_of_the_fit_are_not_stored(tmp_path):
     few, many = (TableEncoder().fit(many_rows(n)) for n in (70_000, 280_000))
-    # What partial_fit continues from is bounded: 65,536 values of a number, of 16 bytes each, and their counts.
+    # What partial_fit continues from is bounded: 65,536 values of a number, each with its count.
     assert len(pickle.dumps(many)) < 1.05 * len(pickle.dumps(few)) < 1.2e6
     many.save(tmp_path / "model")
     assert sum(file.stat().st_size for file in (tmp_path / "model").iterdir()) < 50_000

@@ -16,9 +16,9 @@ import pytest
 
 import tabembed
 from tabembed import ArtifactError
-from tabembed._json import Allowance, parse
+from tabembed.artifact.plain_json import Allowance, parse
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "benchmarks"))
 
 import hostile  # noqa: E402
 import mutations  # noqa: E402

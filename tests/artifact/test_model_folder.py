@@ -9,8 +9,7 @@ import struct
 import numpy as np
 import pytest
 
-from tabembed import _folder
-from tabembed.artifact import ArtifactError, read, read_config, write
+from tabembed.artifact import ArtifactError, read, read_config, replacing, write
 
 CONFIG = {"width": 2, "names": ["a", "é"], "rate": 0.1, "nothing": None}
 ARRAYS = {
@@ -276,8 +275,8 @@ def test_the_older_model_comes_back_when_the_rename_fails(model, monkeypatch):
             raise OSError("disk on fire")
         rename(source, target)
 
-    monkeypatch.setattr(_folder, "exchange", lambda one, other: False)
-    monkeypatch.setattr(_folder.os, "rename", failing)
+    monkeypatch.setattr(replacing, "exchange", lambda one, other: False)
+    monkeypatch.setattr(replacing.os, "rename", failing)
     with pytest.raises(OSError, match="disk on fire"):
         write(model, "Thing", {"width": 9}, {})
     assert read(model, ["Thing"])[0] == CONFIG

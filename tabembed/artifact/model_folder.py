@@ -19,11 +19,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabembed._arrays_file import DTYPES, exactly, places_of, read_arrays
-from tabembed._folder import left_aside, replace
-from tabembed._inside import opened
-from tabembed._json import Allowance, parse
-from tabembed._refusal import CONFIG, MODEL, ArtifactError, refusal, short
+from tabembed.artifact.arrays_file import DTYPES, exactly, places_of, read_arrays
+from tabembed.artifact.inside import opened
+from tabembed.artifact.plain_json import Allowance, parse
+from tabembed.artifact.refusal import CONFIG, MODEL, ArtifactError, refusal, short
+from tabembed.artifact.replacing import left_aside, replace
 
 FORMAT, FORMAT_VERSION = "tabembed", 1
 

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tabembed import ArtifactError, _folder, _inside
-from tabembed.artifact import load, read, write
+from tabembed import ArtifactError
+from tabembed.artifact import inside, load, read, replacing, write
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SIZE = 3_000
 WRITER = """
 import sys, tempfile, time, numpy as np
-from tabembed import _folder
+from tabembed.artifact import replacing
 from tabembed.artifact import write
 if sys.argv[3] == "two steps":
-    _folder.exchange = lambda one, other: False
+    replacing.exchange = lambda one, other: False
 with tempfile.TemporaryDirectory() as warm:
     write(warm + "/model", "Thing", {}, {"a": np.ones(2)})
 end, number = time.monotonic() + float(sys.argv[4]), int(sys.argv[2])
@@ -125,7 +125,7 @@ def test_thirty_kills(tmp_path):
 
 
 def two_steps(monkeypatch):
-    monkeypatch.setattr(_folder, "exchange", lambda one, other: False)
+    monkeypatch.setattr(replacing, "exchange", lambda one, other: False)
 
 
 def test_two_steps_do_the_same(tmp_path, monkeypatch):
@@ -152,7 +152,7 @@ def test_the_folder_of_a_living_writer_stays(tmp_path):
     living = tmp_path / f".model.{'a' * 32}"
     living.mkdir()
     (living / "config.json").write_text("half of it")
-    lock = _folder._lock(living)
+    lock = replacing._lock(living)
     save(tmp_path / "model", 1)
     assert beside(tmp_path / "model") == [living.name]
     os.close(lock)
@@ -170,14 +170,14 @@ def test_hidden_folders_that_are_not_ours_stay(tmp_path):
 
 
 def test_what_another_puts_there_at_the_last_moment_stays(tmp_path, monkeypatch):
-    model, look = tmp_path / "model", _folder._put_in_place
+    model, look = tmp_path / "model", replacing._put_in_place
     save(model, 1)
 
     def late(beside, target, *rest):
         (target / "notes.txt").write_text("mine")
         look(beside, target, *rest)
 
-    monkeypatch.setattr(_folder, "_put_in_place", late)
+    monkeypatch.setattr(replacing, "_put_in_place", late)
     with pytest.raises(ArtifactError, match="path must be new or hold only a tabembed model"):
         save(model, 2)
     assert number_of(model) == 1
@@ -186,7 +186,7 @@ def test_what_another_puts_there_at_the_last_moment_stays(tmp_path, monkeypatch)
 
 
 def test_a_folder_replaced_between_two_files_is_read_again(tmp_path, monkeypatch):
-    model, regular, calls = tmp_path / "model", _inside._regular, []
+    model, regular, calls = tmp_path / "model", inside._regular, []
     save(model, 1)
 
     def slow(path, name, folder):
@@ -195,14 +195,14 @@ def test_a_folder_replaced_between_two_files_is_read_again(tmp_path, monkeypatch
             save(model, 2)
         return regular(path, name, folder)
 
-    monkeypatch.setattr(_inside, "_regular", slow)
+    monkeypatch.setattr(inside, "_regular", slow)
     assert number_of(model) == 2
 
 
 def test_an_open_folder_is_not_mixed_with_the_next(tmp_path):
     model = tmp_path / "model"
     save(model, 1)
-    with _inside.opened(model, ["config.json", "model.safetensors"]) as files:
+    with inside.opened(model, ["config.json", "model.safetensors"]) as files:
         save(model, 2)
         texts = [file.read() for file in files]
     save(tmp_path / "first", 1)

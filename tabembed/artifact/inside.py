@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from tabembed._folder import ATTEMPTS, left_aside
+from tabembed.artifact.replacing import ATTEMPTS, left_aside
 
 _BY_FOLDER = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _FLAGS = os.O_RDONLY | sum(

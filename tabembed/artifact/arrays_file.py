@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabembed._json import Allowance, parse
-from tabembed._refusal import MODEL, refusal, short
+from tabembed.artifact.plain_json import Allowance, parse
+from tabembed.artifact.refusal import MODEL, refusal, short
 
 DTYPES = {
     "bool": "BOOL",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tabembed.artifact import ArtifactError
+from tabembed.artifact.refusal import ArtifactError
 from tabembed.schema import (
     FIRST_KNOWN,
     CategoricalColumn,
