@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from tabembed import TableEncoder
 
 
-_WORDS = ("column", "kind", "type", "type fit", "note")
-
-
 def column_table(encoder: TableEncoder, widths: Mapping[str, int] | None = None) -> Table:
     """Name, kind, cardinality, missing share and, where a network was trained, width of every column.
 
@@ -70,13 +67,8 @@ def show_drift(model: Path, path: Path) -> None:
 
     Raises: ValueError when the model was fitted on no table.
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from tabembed.cli.files import check_suffix
     from tabembed.cli.frames import load_model, read_frame
-    from tabembed.table.in_html import shown_cells
 
     known = load_model(model)
     encoder = getattr(known, "encoder_", known)
@@ -84,14 +76,7 @@ def show_drift(model: Path, path: Path) -> None:
         raise ValueError(f"{model}: must hold a fitted encoder to compare with, got a {type(known).__name__}")
     by_batch = check_suffix(path) == ".parquet" and path.is_file()
     report = encoder.report(path if by_batch else read_frame(path, text=text_columns(encoder)))
-    typer.echo(f"{path}: {report.title}")
-    shown = shown_cells(report.shown)
-    table = Table()
-    for name in map(str, shown):
-        table.add_column(name, justify="left" if name in _WORDS else "right")
-    for row in shown.itertuples(index=False):
-        table.add_row(*map(escape, row))
-    Console().print(table)
+    typer.echo(f"{path}: {report}")
 
 
 def text_columns(encoder: Any) -> list[str]:

@@ -87,7 +87,7 @@ def _cell(name: str, cell: Any) -> str:
 
     if pd.isna(cell):
         return "-"
-    if name in _SHARES:
+    if name in _SHARES and not isinstance(cell, str):
         return f"{cell:.1%}"
     if isinstance(cell, float):
         return f"{cell:.3g}"

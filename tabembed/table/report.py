@@ -95,7 +95,7 @@ class DriftReport:
     n_rows_fit: int
 
     def __str__(self) -> str:
-        return f"{self.title}\n{shown_cells(self.shown).to_string(index=False)}"
+        return f"{self.title}\n{self.shown.to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         return f"<p>{self.title}</p>{html_table(self.shown, most=None)}"
@@ -107,10 +107,22 @@ class DriftReport:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The frame without columns that say nothing, its names as they are shown."""
-        frame = self.frame
-        empty = [name for name in frame.columns[3:] if frame[name].isna().all() or (frame[name] == "").all()]
-        return frame.drop(columns=empty).rename(columns=lambda name: name.replace("_", " "))
+        """The frame as text, what belongs together in one cell, without columns that say nothing.
+
+        Types are left out: where one has changed, the note says so.
+        """
+        import pandas as pd
+
+        cells = shown_cells(self.frame.rename(columns=lambda name: name.replace("_", " ")))
+        pairs = {"missing": "missing fit", "unseen": "unseen fit", "distance": "by chance"}
+        shown = {}
+        for name in cells.columns.difference(["type", "type fit", *pairs.values()], sort=False):
+            other = pairs.get(name)
+            text = cells[name] if other is None else cells[name] + " (" + cells[other] + ")"
+            text = text.replace("- (-)", "-")
+            if name == "column" or not text.isin(["-", ""]).all():
+                shown[name if other is None else f"{name} ({other.split()[-1]})"] = text
+        return pd.DataFrame(shown)
 
 
 def report(encoder: TableEncoder, X: Any, owner: Any = None) -> DriftReport:
