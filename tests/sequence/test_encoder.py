@@ -764,7 +764,7 @@ def test_damage_is_found(tmp_path):
         {**config, "clock": {**config["clock"], "kind": "moons"}},
         {**config, "observed": ["late"]},
     ):
-        with pytest.raises(ArtifactError, match="the saved encoder is damaged"):
+        with pytest.raises(ArtifactError, match=r"the saved encoder is damaged|observed must name columns"):
             SequenceEncoder.from_artifact(broken, arrays)
     with pytest.raises(ArtifactError):
         SequenceEncoder.from_artifact(config, dict(list(arrays.items())[1:]))
