@@ -93,9 +93,9 @@ class Buckets:
                 self._writer(int(buckets[low]), table.schema).write_table(table.slice(low, high - low))
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of every bucket; its file is removed afterwards."""
+        """The rows of every bucket that has some; its file is removed afterwards."""
         self.close()
-        for file in self._files:
+        for file in filter(Path.exists, self._files):
             with pa.OSFile(str(file)) as opened:
                 table = pa.ipc.open_stream(opened).read_all()
             yield table

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.dataset as ds
+
 from tabembed.schema import MISSING, UNKNOWN, CategoricalColumn
 from tabembed.table.drift import Cells, cells_of, distances, type_in_fit
 from tabembed.table.encoder import TableEncoder, side_by_side
 from tabembed.table.frame import Frame, read_frame
 from tabembed.table.in_html import html_table, shown_cells
+from tabembed.table.parquet import open_dataset, record_batches
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_WORDS = ("column", "kind", "type", "type_fit")
 _NUMBERS = (
     "missing",
     "missing_fit",
@@ -135,7 +139,7 @@ def report(encoder: TableEncoder, X: Any, owner: Any = None) -> DriftReport:
         owner: the fitted encoder whose tables these are, where that is another one.
     """
     n_rows, found, more, owner = 0, dict[str, Cells](), list[str](), owner or encoder
-    for frame in _frames(encoder, X):
+    for frame in _frames(owner, X, encoder.columns_):
         place, beyond = _places(owner, frame, encoder.columns_)
         there = [name for name in encoder.columns_ if name in place]
 
@@ -151,17 +155,16 @@ def report(encoder: TableEncoder, X: Any, owner: Any = None) -> DriftReport:
     return DriftReport(_to_frame(rows), n_rows, encoder.schema_.n_rows)
 
 
-def _frames(encoder: TableEncoder, X: Any) -> Iterator[Frame]:
+def _frames(owner: Any, X: Any, needed: Collection[str]) -> Iterator[Frame]:
     """The table, or its parts; the first has the names of all columns."""
-    if not isinstance(X, str | os.PathLike) and not hasattr(X, "get_fragments"):
+    if not isinstance(X, str | os.PathLike | ds.Dataset):
         yield read_frame(X)
         return
-    from tabembed.table.parquet import open_dataset, record_batches
-
     dataset = open_dataset(X)
     yield read_frame(dataset.schema.empty_table())
-    names = [name for name in dataset.schema.names if name in encoder.columns_]
-    for batch in record_batches(dataset, names):
+    names = [name for name in dataset.schema.names if name in needed]
+    by_place = not owner._named and len(names) < len(needed)
+    for batch in record_batches(dataset, None if by_place else names or None):  # of no column are no rows
         yield read_frame(batch)
 
 
@@ -208,6 +211,5 @@ def _fitted_shares(schema: Any) -> dict[str, float]:
 def _to_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    words = dict.fromkeys(("column", "kind", "type", "type_fit"), "")
-    frame = pd.DataFrame(rows, columns=[*words, *_NUMBERS, "note"])
-    return frame.fillna({**words, "note": ""}).astype(dict.fromkeys(_NUMBERS, float))
+    empty = {**dict.fromkeys(_WORDS, ""), **dict.fromkeys(_NUMBERS, nan), "note": ""}
+    return pd.DataFrame([empty | row for row in rows], columns=list(empty))

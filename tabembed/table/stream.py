@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -75,10 +76,10 @@ class Streaming:
         if type(other) is not type(self):
             raise TypeError(f"{name}.merge must be given a {name}, got {type(other).__name__}")
         ours, theirs = _settings(self), _settings(other)
-        differ = [key for key in ours if key not in theirs or ours[key] != theirs[key]]
-        if differ:
-            got = f"{ours[differ[0]]!r} and {theirs.get(differ[0])!r}"
-            raise ValueError(f"{name}.merge must be given the same {differ[0]}, got {got}")
+        for key in sorted({*ours, *theirs}):
+            one, two = ours.get(key), theirs.get(key)
+            if one != two:
+                raise ValueError(f"{name}.merge must be given the same {key}, got {one!r} and {two!r}")
         states = [encoder._rows_so_far("merge") for encoder in (self, other)]
         merged = clone(self)
         return merged.finalize(merged.merge_states(*states))  # type: ignore[no-any-return]
@@ -191,13 +192,14 @@ class TableStreaming(Streaming):
 
 
 def _settings(encoder: Any) -> dict[str, Any]:
+    """Arguments by name, those of an encoder inside by its own; of that one its class."""
     params = encoder.get_params(deep=True)
-    return {key: value for key, value in params.items() if not hasattr(value, "get_params")}
+    return {key: type(value) if hasattr(value, "get_params") else value for key, value in params.items()}
 
 
 def check_batch_size(batch_size: int) -> None:
     """A number of rows is a whole one, at least 1."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral):
         raise TypeError(f"batch_size must be an int, got {batch_size!r}")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -227,7 +229,10 @@ def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[t
     for fragment in dataset.get_fragments():
         part = ds.FileSystemDataset([fragment], dataset.schema, dataset.format, dataset.filesystem)
         place = Path(fragment.path).relative_to(folder.as_posix())
-        yield part, target / str(place).replace("=", "-")
+        path = target / str(place).replace("=", "-")
+        if path.exists():  # as of a=1 and a-1
+            raise ValueError(f"source must have one file for each name in out, got two for {path.name!r}")
+        yield part, path
 
 
 def check_out(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:

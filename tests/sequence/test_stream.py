@@ -138,6 +138,10 @@ def test_what_cannot_go_on_says_so(tmp_path):
     with pytest.raises(ValueError, match="SequenceEncoder.merge must be given the same ties"):
         encoder.merge(made(ties="strict").fit(frame))
     with pytest.raises(
+        ValueError, match="must be given the same columns, got None and <class .*TableEncoder"
+    ):
+        encoder.merge(made(columns=TableEncoder()).fit(frame))
+    with pytest.raises(
         TypeError, match="SequenceEncoder.merge must be given a SequenceEncoder, got TableEnc"
     ):
         encoder.merge(TableEncoder().fit(frame))
@@ -249,6 +253,17 @@ def test_bare_events_no_rows_and_columns_by_position(tmp_path):
     found = written(encoder, source, tmp_path / "out.parquet", batch_size=1)
     assert found.column_names == ["x0", "x1", "row", "elapsed", "gap", "x2"]
     assert found["row"].to_pylist() == [1, 2, 0]
+
+
+def test_an_entity_without_a_time_leaves_its_bucket_empty(tmp_path):
+    table = pa.table({"who": ["a", "a", "b", "c"], "when": pa.array([None, None, 1, None], pa.int64())})
+    (tmp_path / "source").mkdir()
+    pq.write_table(table, tmp_path / "source" / "a.parquet")
+    with pytest.warns(UserWarning, match="3 rows are left out"):
+        encoder = SequenceEncoder("who", "when", unit="s", on_missing="drop").fit(table)
+    with pytest.warns(UserWarning, match="3 rows are left out"):
+        found = written(encoder, tmp_path / "source", tmp_path / "out.parquet", batch_size=1)
+    assert found["row"].to_pylist() == [2]
 
 
 def test_an_interrupted_transform_leaves_nothing(tmp_path, monkeypatch):

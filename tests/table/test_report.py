@@ -166,6 +166,22 @@ def test_parquet_goes_by_parts(encoder, tmp_path, opened, monkeypatch):
     pd.testing.assert_frame_equal(report.frame, expected.frame)
 
 
+def test_parquet_of_a_fit_without_names_goes_by_place(tmp_path):
+    now = pa.table({"a": [1.0, 2.0, 9.0], "b": [4.0, 5.0, None]})
+    parquet.write_table(now, tmp_path / "now.parquet")
+    encoder = TableEncoder().fit(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    report = encoder.report(tmp_path / "now.parquet")
+    assert report.n_rows == 3
+    pd.testing.assert_frame_equal(report.frame, encoder.report(now).frame)
+
+
+def test_parquet_without_a_column_of_the_fit(encoder, tmp_path):
+    parquet.write_table(pa.table({"more": [1, 2, 3]}), tmp_path / "now.parquet")
+    report = encoder.report(tmp_path / "now.parquet")
+    assert report.n_rows == 3
+    assert row(report, "city")["note"] == "absent: transform needs it"
+
+
 def test_parquet_without_rows(encoder, tmp_path):
     parquet.write_table(pa.Table.from_pandas(table(3))[:0], tmp_path / "none.parquet")
     report = encoder.report(tmp_path / "none.parquet")
