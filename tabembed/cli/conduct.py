@@ -39,4 +39,6 @@ def one_thread() -> Iterator[None]:
 
 
 def _line(message: object) -> str:
-    return " ".join(str(message).split())
+    """One line of it; a sign that is none, as a terminal's escape, is spelled out."""
+    line = " ".join(str(message).split())
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,20 +64,37 @@ def read_table(path: Path, text: Sequence[str] = ()) -> pyarrow.Table:
         path: the file. In a CSV file an empty cell is missing, in columns of text too.
         text: columns that a CSV file's digits stay text in, so that 007 keeps its zeros.
 
-    Raises: ValueError when the file is absent, empty of columns, truncated, or not what its suffix says.
+    Raises: ValueError when the file is absent, no regular file, empty, without columns, truncated, damaged,
+        larger than memory, or not what its suffix says.
     """
     import pyarrow
 
     read = _READERS[check_suffix(path)]
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+    _check_regular(path)
     try:
         table = _read_csv(path, text) if read is _read_csv else read(path)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()[1:]}: {error}") from error
+        "".join(table.column_names).encode()  # names that are no UTF-8 are found here
+        table.validate(full=True)  # offsets that lead outside of a file would end the process later on
+    except (pyarrow.ArrowException, OSError, UnicodeError, MemoryError, RecursionError) as error:
+        what = str(error) or type(error).__name__
+        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()[1:]}: {what:.500}") from error
     if table.num_columns == 0:
         raise ValueError(f"{path}: has no columns")
     return table
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse what is no regular file before it is opened: a pipe would wait for its writer for ever."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):  # ValueError: a zero byte in the path
+        raise ValueError(f"{path}: no such file") from None
+    if not stat.S_ISREG(found.st_mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
+        got = kinds.get(stat.S_IFMT(found.st_mode), "a device or a socket")
+        raise ValueError(f"{path}: must be a regular file, got {got}")
+    if found.st_size == 0:
+        raise ValueError(f"{path}: must hold a table, got an empty file")
 
 
 def write_table(table: pyarrow.Table, path: Path) -> None:
@@ -111,7 +129,27 @@ def _read_csv(path: Path, text: Sequence[str] = ()) -> pyarrow.Table:
 def _read_parquet(path: Path) -> pyarrow.Table:
     from pyarrow import parquet
 
-    return parquet.ParquetFile(path).read()
+    with parquet.ParquetFile(path) as file:
+        _check_fits(file.metadata)
+        return file.read()
+
+
+def _check_fits(footer: Any) -> None:
+    """A few bytes can say a billion equal values: refuse more values than this machine has bytes."""
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    if any(group.num_rows < 0 for group in groups) or sum(g.num_rows for g in groups) != footer.num_rows:
+        raise OSError("its groups of rows must hold the rows of its footer")
+    pages = sum(max(group.total_byte_size, 0) for group in groups)
+    needed, there = max(pages, footer.num_rows * footer.num_columns), _bytes_of_memory()
+    if needed > there:
+        raise MemoryError(f"it says to take at least {needed:,} bytes, more than the {there:,} of memory")
+
+
+def _bytes_of_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # a system that does not say
+        return 2**63
 
 
 def _read_arrow(path: Path) -> pyarrow.Table:

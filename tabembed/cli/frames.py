@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import reprlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,19 +34,39 @@ def read_frame(path: Path, needs: Sequence[str] = (), text: Sequence[str] = ()) 
         needs: columns that must be there.
         text: columns that a CSV file's digits stay text in.
 
-    Raises: ValueError when a column is not there, or stands twice.
+    Raises: ValueError when a column is not there, stands twice, or has values that no frame holds.
     """
+    import pyarrow
+
     from tabembed.cli.files import read_table
     from tabembed.table.frame import to_pandas
 
     table = read_table(path, text)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     for name in needs:
-        if name not in table.column_names:
-            raise ValueError(f"column {name!r}: not in {path}, which has {table.column_names}")
-    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
-    if twice:
-        raise ValueError(f"column {min(twice)!r}: given twice in {path}")
-    return to_pandas({name: table[name].combine_chunks() for name in table.column_names})
+        if name not in columns:
+            raise ValueError(f"column {name!r}: not in {path}, which has {_short(columns)}")
+    if len(columns) < table.num_columns:
+        twice = [name for name, times in Counter(table.column_names).items() if times > 1]
+        raise ValueError(f"column {min(twice)!r:.100}: given twice in {path}")
+    try:
+        return to_pandas({name: column.combine_chunks() for name, column in columns.items()})
+    except (
+        pyarrow.ArrowException,
+        ValueError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
+        raise ValueError(f"{path}: must hold values of a frame, got {error!s:.500}") from error
+
+
+def _short(names: Iterable[str]) -> str:
+    """Names of columns in a message, however many there are."""
+    few = reprlib.Repr()
+    few.maxlist, few.maxstring = 50, 100
+    return few.repr(list(names))
 
 
 def write_frame(frame: pandas.DataFrame, path: Path) -> None:
