@@ -43,6 +43,8 @@ def from_artifact(cls: Any, config: dict[str, Any], arrays: dict[str, np.ndarray
             check_names(columns=[name, *fitted])
             fitted[name] = FITTED[column["fitted"]].from_artifact(name, column["config"], mine)
         check_names(names=config["names"])
+        if unknown := fitted.keys() - set(config["names"]):
+            raise ArtifactError(f"columns must be of its names, got {min(unknown)!r:.80}")
         encoder._set_fitted(fitted, config["n_rows"], config["names"], config["named"])
         check_table(encoder.schema_)
         check_same(arrays, encoder.to_artifact()[1])

@@ -175,6 +175,8 @@ def test_an_order_is_one_of_known_ids(refused, order):
         (("names",), ["city", "city"], "names must be named once"),
         (("columns", 0, "name"), {"a": 1}, "columns must be names"),
         (("columns", 1, "name"), "when", "columns must be named once"),
+        (("names",), [], "columns must be of its names, got 'age'"),
+        (("columns", 1, "name"), "town", "columns must be of its names, got 'town'"),
     ],
 )
 def test_names_and_rows_of_a_table(refused, place, value, text):
