@@ -274,7 +274,7 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--work", type=Path)
     given = parser.parse_args()
-    count = given.count or (800 if given.quick else 12_000)
+    count = given.count or (500 if given.quick else 12_000)
     warnings.simplefilter("ignore")
     if given.work:
         for row in work(read_models(given.work), given.seed, range(given.start, count)):

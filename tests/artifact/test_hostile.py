@@ -82,7 +82,7 @@ def run(models, seed, count, folder):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_few_hundred_mutations(models, tmp_path):
-    assert 0 < run(models, 11, 150, tmp_path) < 100
+    assert 0 < run(models, 11, 80, tmp_path) < 40
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_what_is_forged_without_a_change_loads(models, tmp_path):
 
 
 def test_a_mutation_follows_from_its_number(models):
-    for number in range(0, 60):
+    for number in range(24):
         one, other = (mutations.mutation(models, 3, number) for _ in range(2))
         assert one[:2] == other[:2]
         assert {n: c for n, c in one[2].items() if isinstance(c, bytes)} == {
@@ -327,6 +327,6 @@ def test_arrays_may_stand_in_another_order(by_name, tmp_path):
 
 
 def test_a_wide_table_is_not_refused(tmp_path):
-    frame = pd.DataFrame({f"column {i}": ["a", "b"] for i in range(400)})
+    frame = pd.DataFrame({f"column {i}": ["a", "b"] for i in range(200)})
     tabembed.TableEncoder().fit(frame).save(tmp_path / "model")
-    assert len(tabembed.load(tmp_path / "model").columns_) == 400
+    assert len(tabembed.load(tmp_path / "model").columns_) == 200
