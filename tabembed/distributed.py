@@ -25,12 +25,12 @@ from sklearn.utils.validation import check_is_fitted
 from tabembed.sequence import SequenceEncoder
 from tabembed.table import TableEncoder
 from tabembed.table.encoded import encoded_schema, encoded_table
-from tabembed.table.parquet import open_dataset
-from tabembed.table.stream import merge_all, tables_of
+from tabembed.table.out_file import check_out
+from tabembed.table.parquet import BATCH_ROWS, file_fragments, open_dataset, tables_of
+from tabembed.table.parts import merge_all
 from tabembed.table.warn import held, said_once, warn_user
 
 _TASK_ROWS = 2**20
-_BATCH_ROWS = 2**17
 _FAN_IN = 4
 
 
@@ -106,7 +106,7 @@ def transform(encoder: TableEncoder, source: Any, out: str | os.PathLike[str], *
         raise TypeError(f"encoder must be a TableEncoder, got {type(encoder).__name__}")
     check_is_fitted(encoder, "schema_")
     delayed, out = _dask().delayed, Path(out).resolve()
-    _check_target(source, out)
+    check_out(out, [source] if isinstance(source, str | os.PathLike) else [], is_folder=True)
     names = list(encoder.columns_) if encoder._named else None
     parts = list(_parts(source, names))
     folder = out.with_name(f".{out.name}.{_fingerprint(encoder, source, parts)}")
@@ -135,7 +135,7 @@ def _dask() -> Any:
 
 
 def _computed(tasks: list[Any], client: Any) -> Sequence[Any]:
-    return _dask().compute(*tasks) if client is None else client.gather(client.compute(tasks))  # type: ignore[no-any-return]
+    return list(_dask().compute(*tasks) if client is None else client.gather(client.compute(tasks)))
 
 
 def _is_dask(source: Any) -> bool:
@@ -148,12 +148,10 @@ def _parts(source: Any, columns: Sequence[str] | None) -> Iterator[Any]:
         yield from (source if columns is None else source[list(columns)]).to_delayed()
         return
     dataset = open_dataset(source, columns)
-    for fragment in dataset.get_fragments():
-        if not isinstance(fragment, ds.ParquetFileFragment):
-            raise TypeError(f"source must be parquet files, got {type(dataset).__name__}")
+    for fragment in file_fragments(dataset):
         for groups in _neighbours(fragment.row_groups):
             part = fragment.subset(row_group_ids=groups) if groups else fragment
-            yield ds.FileSystemDataset([part], dataset.schema, dataset.format, dataset.filesystem)
+            yield ds.FileSystemDataset([part], dataset.schema, fragment.format, fragment.filesystem)
 
 
 def _neighbours(groups: Sequence[Any]) -> Iterator[list[int]]:
@@ -179,7 +177,7 @@ def _merged(encoder: Any, states: list[Any]) -> Any:
 
 def _tables(part: Any, columns: Sequence[str] | None) -> Iterator[Any]:
     if isinstance(part, ds.Dataset):
-        yield from tables_of(part, None if columns is None else list(columns), _BATCH_ROWS)
+        yield from tables_of(part, columns, BATCH_ROWS)
     else:
         yield part
 
@@ -203,7 +201,7 @@ def _fingerprint(encoder: TableEncoder, source: Any, parts: list[Any]) -> str:
     for name in sorted(arrays):
         seen.update(name.encode() + arrays[name].tobytes())
     if _is_dask(source):
-        seen.update(import_module("dask.base").tokenize(source).encode())
+        seen.update(_dask().base.tokenize(source).encode())
         return seen.hexdigest()[:16]
     for part in parts:
         (fragment,) = part.get_fragments()
@@ -211,13 +209,3 @@ def _fingerprint(encoder: TableEncoder, source: Any, parts: list[Any]) -> str:
         groups = [group.id for group in fragment.row_groups]
         seen.update(f"{file.path} {file.size} {file.mtime_ns} {groups}".encode())
     return seen.hexdigest()[:16]
-
-
-def _check_target(source: Any, out: Path) -> None:
-    inside = isinstance(source, str | os.PathLike) and out.is_relative_to(Path(source).resolve())
-    if inside:
-        raise ValueError(f"out must not be the source or lie in it, got {str(out)!r}")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"out must lie in a folder that is there, got {str(out)!r}")
-    if out.is_file() or (out.is_dir() and any(out.iterdir())):
-        raise FileExistsError(f"out must be a folder that is empty or not there yet, got {str(out)!r}")

@@ -26,7 +26,7 @@ N_ROWS = 151
 def here(monkeypatch):
     """Tasks of a few rows, run by this process, one after the other."""
     monkeypatch.setattr(distributed, "_TASK_ROWS", 40)
-    monkeypatch.setattr(distributed, "_BATCH_ROWS", 16)
+    monkeypatch.setattr(distributed, "BATCH_ROWS", 16)
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -112,6 +112,13 @@ def test_a_fit_reads_the_columns_that_are_named(here, tmp_path):
     found = distributed.fit(TableEncoder(), ds.dataset(source, schema=whole.schema), columns=names)
     assert found.feature_names_in_.tolist() == names
     assert_same_fit(found, TableEncoder().fit(whole.select(names)))
+
+
+def test_datasets_that_are_joined_are_one(here, tmp_path):
+    source, whole = written(parts_of(0), tmp_path / "in")
+    one = ds.dataset(source, schema=whole.schema)
+    found = distributed.fit(TableEncoder(["place"]), ds.dataset([one, one]), columns=["place"])
+    assert found.schema_.n_rows == 2 * N_ROWS
 
 
 def test_a_fit_starts_anew_and_is_returned(here, tmp_path):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.utils.validation import check_is_fitted
 
+from tabembed._checks import check_integer
 from tabembed.schema import TableSchema
 from tabembed.sequence.batch import SequenceBatch
 from tabembed.sequence.buckets import Buckets, borders_of, bucket_of
@@ -21,8 +22,9 @@ from tabembed.sequence.build import counts_cut, keep_last, say_cut
 from tabembed.sequence.order import Entities, read_entities
 from tabembed.table.encoded import encoded_schema, encoded_table
 from tabembed.table.frame import places_in, read_frame
-from tabembed.table.parquet import open_dataset
-from tabembed.table.stream import Streaming, bar_of, beside_of, check_batch_size, check_out, tables_of
+from tabembed.table.out_file import beside_of, check_out
+from tabembed.table.parquet import open_dataset, tables_of
+from tabembed.table.stream import Streaming, bar_of
 from tabembed.table.warn import said_once
 
 _BATCH = 262_144
@@ -76,12 +78,12 @@ class SequenceStreaming(Streaming):
         (['a', 'b', 'b'], [1, 2, 0], [None, None, 172800.0])
         """
         check_is_fitted(self, "schema_")
-        check_batch_size(batch_size)
+        check_integer(batch_size=batch_size)
         encoder: Any = self
         rule, rows = encoder._rule, encoder.schema_.rows
         needed = list(dict.fromkeys((rule.entity, rule.time, *(column.name for column in rows.columns))))
         dataset = open_dataset(source, needed if encoder._named else None)
-        check_out(dataset, None, Path(out))
+        check_out(Path(out), getattr(dataset, "files", ()), False)
         place = places_in(read_frame(dataset.schema.empty_table()), needed, encoder)
         given = [dataset.schema.names[place[name]] for name in needed]
         kinds = _written(dataset.schema.empty_table().select(given), rule, encoded_schema(rows))

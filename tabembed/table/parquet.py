@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ import pyarrow.parquet as pq
 
 from tabembed.table.canonical import family
 
+BATCH_ROWS = 2**17
+"""Rows that are in memory at a time where nobody has said how many."""
+
 
 def open_dataset(source: Any, columns: Sequence[str] | None = None) -> ds.Dataset:
     """One dataset of parquet files, every column of one type; of the files it reads their footers alone.
 
     A column that is empty in one file and has a type in another gets that type, whole numbers beside
-    other numbers become float64, texts one kind of text, zones of time UTC. Names of folders such as
-    ``year=2013`` are a column. Files may hold their columns in any order; that of the first one counts.
+    floats become float64, beside decimals decimals, texts one kind of text, zones of time UTC. Names of
+    folders such as ``year=2013`` are a column. Files may hold their columns in any order; that of the first
+    one counts.
 
     Args:
         source: path of a file or a folder, a list of paths of files, or a ``pyarrow.dataset.Dataset``,
@@ -29,7 +34,7 @@ def open_dataset(source: Any, columns: Sequence[str] | None = None) -> ds.Datase
     Raises:
         FileNotFoundError: when there is no such file or folder.
         ValueError: for a file that is no parquet, a folder or list without files, a column that is not
-            in every file.
+            in every file, ``columns`` that name none or one twice.
         TypeError: for another kind of source, and for a column whose types do not go together.
 
     >>> import tempfile, pyarrow.parquet as pq
@@ -40,6 +45,8 @@ def open_dataset(source: Any, columns: Sequence[str] | None = None) -> ds.Datase
     ...     dataset.count_rows(), dataset.schema.names, str(dataset.schema.field("n").type)
     (3, ['n', 'city'], 'double')
     """
+    if columns is not None:
+        _check_columns(columns)
     dataset = source if isinstance(source, ds.Dataset) else _opened(source)
     for name in columns or ():
         if name not in dataset.schema.names:
@@ -51,7 +58,7 @@ def open_dataset(source: Any, columns: Sequence[str] | None = None) -> ds.Datase
 
 
 def record_batches(
-    dataset: ds.Dataset, columns: Sequence[str] | None = None, batch_size: int = 131_072
+    dataset: ds.Dataset, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
     """Batches of a dataset's rows, in its order; nothing is read ahead.
 
@@ -67,8 +74,42 @@ def record_batches(
     [2, 1]
     """
     names = list(dataset.schema.names if columns is None else columns)
-    try:
+    with readable():
         yield from (batch for batch in _batches(dataset, names, batch_size) if batch.num_rows)
+
+
+def tables_of(dataset: ds.Dataset, columns: Sequence[str] | None, batch_size: int) -> Iterator[pa.Table]:
+    """Tables of about ``batch_size`` rows, however small the groups of rows of the files; one at least."""
+    names = list(columns or dataset.schema.names)
+    waiting: list[pa.RecordBatch] = []
+    n_rows, n_tables = 0, 0
+    for batch in record_batches(dataset, names, batch_size):
+        if waiting and n_rows + batch.num_rows > batch_size:
+            yield pa.Table.from_batches(waiting)
+            waiting, n_rows, n_tables = [], 0, n_tables + 1
+        waiting.append(batch)
+        n_rows += batch.num_rows
+    if waiting or not n_tables:
+        schema = waiting[0].schema if waiting else pa.schema([dataset.schema.field(name) for name in names])
+        yield pa.Table.from_batches(waiting, schema)
+
+
+def file_fragments(dataset: ds.Dataset) -> list[ds.ParquetFileFragment]:
+    """The parquet files of a dataset, a fragment each.
+
+    Raises: TypeError for a dataset of something else.
+    """
+    fragments = list(dataset.get_fragments())
+    if not all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments):
+        raise TypeError(f"source must be parquet files, got {type(dataset).__name__}")
+    return fragments
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What turns out to be damaged or gone while the block reads it is a ValueError."""
+    try:
+        yield
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"source must be parquet that can be read, got {error}") from None
 
@@ -96,12 +137,31 @@ def _of_file(
         needed = [name for name in names if name in there] or file.schema_arrow.names[:1]
         for batch in file.iter_batches(batch_size, row_groups=groups, columns=needed):
             columns = [
-                batch.column(name).cast(kinds[name])
+                _cast(batch.column(name), kinds[name], name)
                 if name in there
                 else pa.repeat(pa.scalar(folders.get(name), kinds[name]), batch.num_rows)
                 for name in names
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(kinds.items())))
+
+
+def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"column {name!r}: must fit {kind}, its type over all files, got {array.type} ({error})"
+        ) from None
+
+
+def _check_columns(columns: Sequence[str]) -> None:
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got {columns!r}")
+    if not len(columns):
+        raise ValueError(f"columns must name a column, got {columns!r}")
+    for name in columns:
+        if list(columns).count(name) > 1:
+            raise ValueError(f"column {name!r}: must be named once in columns, got {list(columns)}")
 
 
 def _opened(source: Any) -> ds.Dataset:
@@ -122,10 +182,24 @@ def _opened(source: Any) -> ds.Dataset:
     try:
         dataset = ds.dataset(given, format="parquet", partitioning="hive") if paths else None
     except (pa.ArrowInvalid, OSError) as error:
+        if "duplicate field names" in str(error):
+            _say_twice(paths)
         raise ValueError(f"source must be parquet files, got {given!r} ({error})") from None
     if dataset is None or not dataset.files:
         raise ValueError(f"source must hold parquet files, got {given!r} without one")
     return dataset
+
+
+def _say_twice(paths: Sequence[Path]) -> None:
+    """Name the column that Arrow refuses without its name."""
+    for path in paths:
+        for file in sorted(path.rglob("*.parquet")) if path.is_dir() else [path]:
+            names = pq.read_schema(file).names
+            for name in names:
+                times = names.count(name)
+                if times > 1:
+                    got = f"it {times} times in {str(file)!r}"
+                    raise ValueError(f"column {name!r}: must be there once, got {got}")
 
 
 def _one_schema(dataset: ds.Dataset, columns: Sequence[str] | None) -> pa.Schema:
@@ -169,6 +243,10 @@ def _joined(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return pa.timestamp("ns", "UTC")
     if {family(a), family(b)} == {"times without a zone"}:
         return pa.timestamp("ns")
+    for one, other in ((a, b), (b, a)):
+        if pa.types.is_decimal(one) and pa.types.is_integer(other):  # which may have 20 digits
+            digits = max(one.precision - one.scale, 20) + one.scale
+            return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, one.scale)
     try:
         both = [pa.schema([(name, kind)]) for kind in (a, b)]
         return pa.unify_schemas(both, promote_options="permissive").field(name).type

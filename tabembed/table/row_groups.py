@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tabembed.table.parquet import open_dataset
+from tabembed.table.parquet import file_fragments, open_dataset, readable
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ class RowGroups:
         form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=coded))
         files: list[Any] = []
         places, n_rows = [], []
-        for fragment in dataset.get_fragments():
-            if not isinstance(fragment, ds.ParquetFileFragment):
-                raise TypeError("source must be parquet files, got a dataset of something else")
+        for fragment in file_fragments(dataset):
             for group in fragment.row_groups:
                 if group.num_rows:
                     places.append((len(files), group.id))
@@ -66,11 +64,9 @@ class RowGroups:
         Raises: ValueError where the file turns out to be damaged or gone.
         """
         file, number = self.places[group]
-        try:
+        with readable():
             part = self.files[file].subset(row_group_ids=[number])
             return part.to_table(schema=self.schema, columns=self.schema.names)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ValueError(f"source must be parquet that can be read, got {error}") from None
 
     def cut(self, order: np.ndarray, borders: np.ndarray) -> Iterator[pa.Table]:
         """The rows between every two borders; of all others, those of the last group read are held.

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,12 +14,12 @@ import pyarrow.parquet as pq
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from tabembed._checks import check_integer
 from tabembed.table.encoded import encoded_schema, encoded_table
-from tabembed.table.parquet import open_dataset, record_batches
+from tabembed.table.out_file import beside_of, check_out
+from tabembed.table.parquet import BATCH_ROWS, open_dataset, tables_of
 from tabembed.table.parts import merge_all
 from tabembed.table.warn import said_once
-
-_BATCH = 131_072
 
 
 class Streaming:
@@ -89,7 +86,7 @@ class Streaming:
         source: Any,
         *,
         columns: Sequence[str] | None = None,
-        batch_size: int = _BATCH,
+        batch_size: int = BATCH_ROWS,
         verbose: bool = False,
     ) -> Self:
         """Learn from parquet files that need not fit into memory: the fit of all their rows at once.
@@ -114,12 +111,10 @@ class Streaming:
         >>> encoder.categories_["city"].tolist()
         ['Rome', 'Oslo']
         """
-        check_batch_size(batch_size)
+        check_integer(batch_size=batch_size)
         dataset = open_dataset(source, columns)
-        names = list(columns or dataset.schema.names)
-        tables = tables_of(dataset, names, batch_size)
         with said_once(), bar_of("fit", dataset, verbose) as advance:
-            states = (self._counted(table, advance) for table in tables)
+            states = (self._counted(table, advance) for table in tables_of(dataset, columns, batch_size))
             return self.finalize(merge_all(states, self.merge_states))  # type: ignore[attr-defined, no-any-return]
 
     def _counted(self, table: pa.Table, advance: Callable[[int], None]) -> Any:
@@ -139,7 +134,7 @@ class TableStreaming(Streaming):
     """What ``Streaming`` gives, and the encoding of parquet files."""
 
     def transform_parquet(
-        self, source: Any, out: str | os.PathLike[str], *, batch_size: int = _BATCH, verbose: bool = False
+        self, source: Any, out: str | os.PathLike[str], *, batch_size: int = BATCH_ROWS, verbose: bool = False
     ) -> None:
         """Encode parquet files that need not fit into memory; the rows keep their order.
 
@@ -172,12 +167,13 @@ class TableStreaming(Streaming):
         [4, 3, 3]
         """
         check_is_fitted(self, "schema_")
-        check_batch_size(batch_size)
+        check_integer(batch_size=batch_size)
         encoder: Any = self
         names = list(encoder.columns_) if encoder._named else None
         dataset = open_dataset(source, names)
         folder = Path(source) if isinstance(source, str | os.PathLike) and Path(source).is_dir() else None
-        check_out(dataset, folder, Path(out))
+        read = getattr(dataset, "files", ()) if folder is None else [folder]
+        check_out(Path(out), read, folder is not None)
         with (
             said_once(),
             bar_of("transform", dataset, verbose) as advance,
@@ -197,30 +193,6 @@ def _settings(encoder: Any) -> dict[str, Any]:
     return {key: type(value) if hasattr(value, "get_params") else value for key, value in params.items()}
 
 
-def check_batch_size(batch_size: int) -> None:
-    """A number of rows is a whole one, at least 1."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral):
-        raise TypeError(f"batch_size must be an int, got {batch_size!r}")
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-
-
-def tables_of(dataset: ds.Dataset, names: list[str] | None, batch_size: int) -> Iterator[pa.Table]:
-    """Tables of about ``batch_size`` rows, however small the groups of rows of the files; one at least."""
-    names = list(dataset.schema.names if names is None else names)
-    waiting: list[pa.RecordBatch] = []
-    n_rows, n_tables = 0, 0
-    for batch in record_batches(dataset, names, batch_size):
-        if waiting and n_rows + batch.num_rows > batch_size:
-            yield pa.Table.from_batches(waiting)
-            waiting, n_rows, n_tables = [], 0, n_tables + 1
-        waiting.append(batch)
-        n_rows += batch.num_rows
-    if waiting or not n_tables:
-        schema = waiting[0].schema if waiting else pa.schema([dataset.schema.field(name) for name in names])
-        yield pa.Table.from_batches(waiting, schema)
-
-
 def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[tuple[ds.Dataset, Path]]:
     """Every part of the source, and where it goes."""
     if folder is None:
@@ -233,34 +205,6 @@ def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[t
         if path.exists():  # as of a=1 and a-1
             raise ValueError(f"source must have one file for each name in out, got two for {path.name!r}")
         yield part, path
-
-
-def check_out(dataset: ds.Dataset, folder: Path | None, out: Path) -> None:
-    """Refuse a place for the result that would overwrite the source, or that cannot be written."""
-    files = [Path(file).resolve() for file in getattr(dataset, "files", ())]
-    inside = folder is not None and out.resolve().is_relative_to(folder.resolve())
-    if inside or out.resolve() in files:
-        raise ValueError(f"out must not be the source or lie in it, got {str(out)!r}")
-    if not out.resolve().parent.is_dir():
-        raise FileNotFoundError(f"out must lie in a folder that is there, got {str(out)!r}")
-    if folder is None and out.is_dir():
-        raise FileExistsError(f"out must be a file, as the source is one table, got the folder {str(out)!r}")
-    if folder is not None and (out.is_file() or (out.is_dir() and any(out.iterdir()))):
-        raise FileExistsError(f"out must be a folder that is empty or not there yet, got {str(out)!r}")
-
-
-@contextmanager
-def beside_of(out: Path, is_folder: bool) -> Iterator[Path]:
-    """A place beside the target, renamed when the block has ended, removed when it fails."""
-    beside = Path(tempfile.mkdtemp(dir=out.resolve().parent, prefix=f".{out.name}."))
-    try:
-        target = beside / out.name
-        if is_folder:
-            target.mkdir()
-        yield target
-        os.replace(target, out)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 @contextmanager

@@ -297,7 +297,7 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path):
         encoder.transform_parquet(tmp_path / "a.parquet", tmp_path / "a.parquet")
     with pytest.raises(FileExistsError, match="out must be a file"):
         encoder.transform_parquet(tmp_path / "a.parquet", tmp_path)
-    with pytest.raises(TypeError, match="batch_size must be an int, got 2.5"):
+    with pytest.raises(TypeError, match="batch_size must be an integer, got 2.5"):
         encoder.transform_parquet(tmp_path / "a.parquet", tmp_path / "b.parquet", batch_size=2.5)
     with pytest.raises(NotFittedError):
         made().transform_parquet(tmp_path / "a.parquet", tmp_path / "b.parquet")

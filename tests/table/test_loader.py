@@ -425,7 +425,7 @@ def test_what_cannot_be_read_is_refused_at_once(made, tmp_path):
     refused(made, ValueError, "source must be parquet files", source=tmp_path / "a.parquet")
     refused(made, TypeError, "source must be a path", source=3)
     memory = ds.dataset(pa.Table.from_pandas(made[2]))
-    refused(made, TypeError, "source must be parquet files, got a dataset of something else", source=memory)
+    refused(made, TypeError, "source must be parquet files, got InMemoryDataset", source=memory)
     made[2].drop(columns="age").to_parquet(tmp_path / "b.parquet")
     refused(made, ValueError, "column 'age': must be in the table", source=tmp_path / "b.parquet")
     write(made[2][:0], tmp_path / "empty", [0], 1)
@@ -469,6 +469,29 @@ def test_targets_are_checked(made, tmp_path):
     message = f"column 'age': must not be missing in the target, got {n} of 44 rows without it"
     with pytest.raises(ValueError, match=message):
         list(batches)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, float("inf")], "column 'y': must be finite as float32 to be the target, got inf"),
+        ([1.0, 1e300], "column 'y': must be finite as float32 to be the target, got 1e[+]300"),
+        (np.array([1, 2**63], np.uint64), "column 'y': must fit int64 to be the target"),
+    ],
+    ids=["inf", "1e300", "2**63"],
+)
+def test_targets_beyond_their_dtype_are_refused(tmp_path, values, message):
+    rows = pd.DataFrame({"x": [1.0, 2.0], "y": values})
+    rows.to_parquet(tmp_path / "a.parquet")
+    batches = ParquetBatches(tmp_path, TableEncoder(["x"]).fit(rows), target="y")
+    with pytest.raises(ValueError, match=message):
+        list(batches)
+
+
+def test_a_state_of_fewer_than_no_batches_is_refused(made):
+    batches = ParquetBatches(made[0], TableEncoder(["city"]).fit(made[2]))
+    with pytest.raises(ValueError, match="done must be at least 0, got -5"):
+        batches.load_state_dict(batches.state_dict() | {"done": -5})
 
 
 @pytest.mark.parametrize(
