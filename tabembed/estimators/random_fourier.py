@@ -285,7 +285,6 @@ def _phases(X: Any, frequencies: Tensor) -> Iterator[Tensor]:
     blocks = (X[start : start + size] for start in range(0, X.shape[0], size))
     if sparse.issparse(X):
         return (torch.from_numpy(rows @ frequencies.numpy()) for rows in blocks)
-    # Torch takes neither memory that is read-only nor steps backwards.
     tensors = (tensor_of(rows) for rows in blocks)
     return phases_of_blocks(tensors, frequencies)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tabembed.artifact import ArtifactError
 from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN, CategoricalColumn
 from tabembed.table.canonical import canonical, common_type, family
 from tabembed.table.distinct import Distinct
@@ -191,8 +192,6 @@ def load_vocabulary(
     name: str, config: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> tuple[Vocabulary, tuple[int, ...]]:
     """Vocabulary and counts of a saved column."""
-    from tabembed.artifact import ArtifactError
-
     vocabulary = Vocabulary.from_artifact(name, config["type"], arrays)
     if len(arrays["counts"]) != FIRST_KNOWN + len(vocabulary):
         raise ArtifactError(f"column {name!r}: must have one count an id, got {len(arrays['counts'])}")

@@ -6,7 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from tabembed.batch import TableBatch
-from tabembed.schema import MISSING_TIME, CategoricalColumn, ContinuousColumn, ListColumn, TableSchema
+from tabembed.schema import (
+    MISSING_TIME,
+    CategoricalColumn,
+    ContinuousColumn,
+    DatetimeColumn,
+    ListColumn,
+    TableSchema,
+)
 
 
 def encoded_schema(schema: TableSchema) -> pa.Schema:
@@ -59,7 +66,7 @@ def encoded_table(batch: TableBatch, schema: TableSchema) -> pa.Table:
     return pa.table([columns[name].cast(kinds.field(name).type) for name in kinds.names], schema=kinds)
 
 
-def _field(column: CategoricalColumn | ContinuousColumn | object) -> pa.Field:
+def _field(column: CategoricalColumn | ContinuousColumn | DatetimeColumn) -> pa.Field:
     match column:
         case ListColumn(name=name):
             return pa.field(name, pa.large_list(pa.int32()))
@@ -67,5 +74,5 @@ def _field(column: CategoricalColumn | ContinuousColumn | object) -> pa.Field:
             return pa.field(name, pa.int32(), nullable=False)
         case ContinuousColumn(name=name):
             return pa.field(name, pa.float32())
-        case _:
-            return pa.field(column.name, pa.timestamp("ns", column.timezone))  # type: ignore[attr-defined]
+        case DatetimeColumn(name=name, timezone=zone):
+            return pa.field(name, pa.timestamp("ns", zone))

@@ -20,10 +20,7 @@ from tabembed.table.category import check_frequency
 from tabembed.table.frame import places_in, read_frame, to_pandas
 from tabembed.table.grow import grown
 from tabembed.table.in_html import ColumnsInHtml, fitted_columns
-from tabembed.table.kinds import (
-    given_specs,
-    spec_by_type,
-)
+from tabembed.table.kinds import given_specs, spec_by_type
 from tabembed.table.saved import from_artifact, to_artifact
 from tabembed.table.scaler import check_scaler
 from tabembed.table.state import Decided, TableState, Undecided
@@ -114,8 +111,7 @@ class TableEncoder(TableStreaming, ColumnsInHtml, BaseEstimator):
         fitted = {name: column.finalize(name, state.n_rows) for name, column in state.columns.items()}
         empty = [f"column {name!r} ({c.kind})" for name, c in fitted.items() if not c.column.n_values]
         if empty:
-            text = f"{', '.join(empty)}: no value in the fit, so nothing is known of it"
-            warn_user(text)
+            warn_user(f"{', '.join(empty)}: no value in the fit, so nothing is known of it")
         self._set_fitted(fitted, state.n_rows, state.names, state.named)
         self._state = state
         return self

@@ -32,7 +32,11 @@ def single_rows_unknown(encoder: TableEncoder) -> TableEncoder:
     >>> single_rows_unknown(encoder) is encoder
     True
     """
-    cut = {c.name: _cut(encoder.columns_[c.name]) for c in encoder.schema_.columns if _is_named(encoder, c)}
+    cut = {
+        c.name: _cut(encoder.columns_[c.name])
+        for c in encoder.schema_.columns
+        if _is_of_single_rows(encoder, c)
+    }
     for name, column in cut.items():
         before, after = encoder.schema_[name].n_known, column.column.n_known
         spec = "CategoricalList" if column.lane == "lists" else "Categorical"
@@ -49,7 +53,7 @@ def single_rows_unknown(encoder: TableEncoder) -> TableEncoder:
     return same
 
 
-def _is_named(encoder: TableEncoder, column: Any) -> bool:
+def _is_of_single_rows(encoder: TableEncoder, column: Any) -> bool:
     if (
         not isinstance(column, CategoricalColumn)
         or column.n_known < MANY
@@ -67,7 +71,7 @@ def _cut(fitted: Any) -> Any:
     kept = FIRST_KNOWN + sum(count > 1 for count in counts[FIRST_KNOWN:])
     counts[UNKNOWN] += sum(counts[kept:])
     vocabulary = Vocabulary(fitted.vocabulary.values.slice(0, kept - FIRST_KNOWN), fitted.column.name)
-    ordered = getattr(fitted.column, "ordered", None)
+    ordered = fitted.column.ordered
     ordered = ordered and tuple(place for place in ordered if place < kept)
     column = replace(fitted.column, counts=tuple(counts[:kept]), ordered=ordered)
     return replace(fitted, vocabulary=vocabulary, column=column)
