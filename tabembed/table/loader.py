@@ -65,7 +65,8 @@ class ParquetBatches(IterableDataset[Any]):
     Raises:
         FileNotFoundError: when there is no such file.
         ValueError: for files that are no parquet, columns that are not there, a target that the encoder
-            encodes (a network would read the answer off its input), missing targets, fewer rows than ranks.
+            encodes (a network would read the answer off its input), missing or infinite targets, fewer rows
+            than ranks.
         TypeError: for what is no encoder, a target that is no number.
 
     >>> import tempfile, pandas as pd
@@ -136,6 +137,7 @@ class ParquetBatches(IterableDataset[Any]):
         for name, value in self._settings().items():
             if saved.get(name) != value:
                 raise ValueError(f"{name} must be {saved.get(name)!r} as in the state, got {value!r}")
+        check_integer(0, done=rest.get("done"))
         self._epoch.load(rest)
 
     def __iter__(self) -> Iterator[Any]:
@@ -234,8 +236,18 @@ def _target(table: pa.Table, name: str) -> Tensor:
             f"of {len(column):,} rows without it"
         )
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type):
-        return torch.from_numpy(column.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
-    return torch.from_numpy(numbers(column, name).astype(np.float32))
+        try:
+            return torch.from_numpy(column.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column {name!r}: must fit int64 to be the target ({error})") from None
+    with np.errstate(over="ignore"):
+        y = numbers(column, name).astype(np.float32)
+    if not np.isfinite(y).all():
+        raise ValueError(
+            f"column {name!r}: must be finite as float32 to be the target, got "
+            f"{numbers(column, name)[~np.isfinite(y)][0]}"
+        )
+    return torch.from_numpy(y)
 
 
 def _taken(batch: TableBatch, rows: Tensor) -> TableBatch:

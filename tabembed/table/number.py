@@ -96,7 +96,7 @@ class Continuous:
         n = a.n_values + b.n_values
         share = b.n_values / n
         delta = (b.mean - a.mean) + (b.rest - a.rest)
-        step = a.rest + delta * share
+        step = a.rest + (delta * share if np.isfinite(delta) else b.mean * share - a.mean * share)
         mean = a.mean + step
         return NumberState(
             n,
@@ -140,7 +140,8 @@ class Continuous:
         points, counts = state.sketch.points(_N_QUANTILES)
         points[0], points[-1] = state.minimum, state.maximum
         scaled = SCALERS[scaler].forward(points, column).astype(np.float32)
-        first = np.flatnonzero(np.append(True, np.diff(scaled) > 0))  # float32 cannot tell all of them apart
+        # float32 cannot tell all of them apart.
+        first = np.flatnonzero(np.append(True, scaled[1:] > scaled[:-1]))
         points, counts = scaled[first], np.add.reduceat(counts, first)
         return NumberEncoder(
             replace(column, points=tuple(points.tolist()), counts=tuple(counts.tolist())), scaler

@@ -92,4 +92,8 @@ def _merge(name: str, a: Decided | Undecided, b: Decided | Undecided) -> Decided
     if type(a.spec) is not type(b.spec):
         kinds = f"{a.spec.kind} and {b.spec.kind}"
         raise TypeError(f"column {name!r}: must be of one kind in every part, got {kinds}")
+    if a.spec != b.spec:  # arguments that were changed after a fit
+        raise ValueError(
+            f"column {name!r}: must have the same settings in every part, got {a.spec} and {b.spec}"
+        )
     return Decided(a.spec, a.spec.merge(name, a.state, b.state))

@@ -240,6 +240,20 @@ def test_parts_of_different_families_are_an_error(a, b):
         encoder.finalize(encoder.merge_states(encoder.partial({"x": a}), encoder.partial({"x": b})))
 
 
+def test_parts_of_the_largest_numbers_have_a_finite_mean():
+    encoder = by_parts(TableEncoder(scaler="standard"), [{"x": [1.7e308]}, {"x": [-1.7e308]}])
+    assert encoder.schema_["x"].mean == 0.0
+    assert np.isfinite(encoder.schema_["x"].scale)
+
+
+def test_parts_with_other_settings_are_an_error():
+    encoder = TableEncoder().fit({"x": ["a", "b", "b"]}).set_params(min_frequency=2)
+    other = TableEncoder(min_frequency=2).fit({"x": ["b", "c"]})
+    for call in (lambda: encoder.partial_fit({"x": ["c"]}), lambda: encoder.merge(other)):
+        with pytest.raises(ValueError, match="column 'x': must have the same settings in every part, got"):
+            call()
+
+
 def test_parts_with_different_columns_are_an_error():
     encoder = TableEncoder()
     with pytest.raises(ValueError, match="column 'y': "):

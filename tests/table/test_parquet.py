@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -101,8 +103,34 @@ def test_types_that_do_not_go_together_are_named(tmp_path):
 
 def test_whole_numbers_that_float64_cannot_hold_are_no_float(tmp_path):
     write(tmp_path, a=pa.table({"x": [2**60 + 1]}), b=pa.table({"x": [0.5]}))
-    with pytest.raises(ValueError, match="source must be parquet that can be read, got Integer value"):
+    with pytest.raises(ValueError, match="column 'x': must fit double, its type over all files, got int64"):
         rows(open_dataset(tmp_path))
+
+
+@pytest.mark.parametrize("first", ["decimal", "int"])
+def test_decimals_beside_whole_numbers_stay_exact(tmp_path, first):
+    decimal = pa.table({"x": pa.array([Decimal("1.50")])})
+    whole = pa.table({"x": pa.array([2**53 + 1, -(2**63)])})
+    a, b = (decimal, whole) if first == "decimal" else (whole, decimal)
+    found = {row["x"] for row in rows(open_dataset(write(tmp_path, a=a, b=b)))}
+    assert found == {Decimal("1.50"), Decimal(2**53 + 1), Decimal(-(2**63))}
+
+
+def test_columns_name_some_and_each_once(tmp_path):
+    write(tmp_path, a=pa.table({"x": [1], "y": [2]}))
+    with pytest.raises(ValueError, match=r"column 'x': must be named once in columns, got \['x', 'x'\]"):
+        open_dataset(tmp_path, ["x", "x"])
+    with pytest.raises(ValueError, match=r"columns must name a column, got \[\]"):
+        open_dataset(tmp_path, [])
+    with pytest.raises(TypeError, match="columns must be a list of names, got 'x'"):
+        open_dataset(tmp_path, "x")
+
+
+def test_a_name_that_a_file_has_twice_is_said(tmp_path):
+    write(tmp_path, a=pa.table([[1], [2], [3]], names=["y", "x", "x"]))
+    for source in (tmp_path, tmp_path / "a.parquet", [tmp_path / "a.parquet"]):
+        with pytest.raises(ValueError, match="column 'x': must be there once, got it 2 times in '.*a.p"):
+            open_dataset(source)
 
 
 def test_what_is_no_source_is_said(tmp_path):

@@ -263,6 +263,22 @@ def test_batch_size_is_checked(tmp_path, size, error):
         TableEncoder().fit_parquet(tmp_path, batch_size=size)
 
 
+def test_batch_size_may_be_a_number_of_numpy(tmp_path):
+    pq.write_table(pa.table({"x": ["a", "b", "b"]}), tmp_path / "a.parquet")
+    assert TableEncoder().fit_parquet(tmp_path, batch_size=np.int64(2)).schema_.n_rows == 3
+
+
+def test_two_files_never_become_one(tmp_path):
+    source, out = tmp_path / "in", tmp_path / "out"
+    for folder in ("a=1", "a-1"):
+        (source / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"x": ["a", "b", "b"]}), source / folder / "0.parquet")
+    encoder = TableEncoder().fit_parquet(source, columns=["x"])
+    with pytest.raises(ValueError, match="source must have one file for each name in out, got two for '0.p"):
+        encoder.transform_parquet(source, out)
+    assert os.listdir(tmp_path) == ["in"]
+
+
 def test_files_without_rows_are_no_fit(tmp_path):
     pq.write_table(table(0), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="0 rows"):
