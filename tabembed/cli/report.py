@@ -63,7 +63,7 @@ def show_drift(model: Path, path: Path) -> None:
 
     Args:
         model: folder of a fitted encoder or embedder.
-        path: the table; a parquet file is read batch by batch.
+        path: the table; a parquet file, or a folder of them, is read batch by batch.
 
     Raises: ValueError when the model was fitted on no table.
     """
@@ -74,7 +74,7 @@ def show_drift(model: Path, path: Path) -> None:
     encoder = getattr(known, "encoder_", known)
     if not hasattr(encoder, "report"):
         raise ValueError(f"{model}: must hold a fitted encoder to compare with, got a {type(known).__name__}")
-    by_batch = check_suffix(path) == ".parquet" and path.is_file()
+    by_batch = path.is_dir() or (check_suffix(path) == ".parquet" and path.is_file())
     report = encoder.report(path if by_batch else read_frame(path, text=text_columns(encoder)))
     typer.echo(f"{path}: {report}")
 

@@ -92,8 +92,9 @@ class Streaming:
         """Learn from parquet files that need not fit into memory: the fit of all their rows at once.
 
         Args:
-            source: path of a file or a folder, a list of paths of files, or a
-                ``pyarrow.dataset.Dataset``. Types that differ between files are brought together.
+            source: path of a file or of a folder, whose files are all read but for those that begin with
+                ``_`` or ``.``; a list of paths of files; or a ``pyarrow.dataset.Dataset``. Types that
+                differ between files are brought together.
             columns: names of the columns that the table has; ``None`` for all.
             batch_size: rows that are in memory at a time.
             verbose: show a bar.
@@ -134,7 +135,13 @@ class TableStreaming(Streaming):
     """What ``Streaming`` gives, and the encoding of parquet files."""
 
     def transform_parquet(
-        self, source: Any, out: str | os.PathLike[str], *, batch_size: int = BATCH_ROWS, verbose: bool = False
+        self,
+        source: Any,
+        out: str | os.PathLike[str],
+        *,
+        keep: Sequence[str] = (),
+        batch_size: int = BATCH_ROWS,
+        verbose: bool = False,
     ) -> None:
         """Encode parquet files that need not fit into memory; the rows keep their order.
 
@@ -148,32 +155,39 @@ class TableStreaming(Streaming):
             out: a file, which is replaced where it exists; for a folder as source a folder that is not
                 there yet, which gets a file a file. (A folder that is a column, as ``year=2013``,
                 becomes ``year-2013``, as the column is in the files.)
+            keep: names of columns that are none of the fit's and go along as they are: a target, or
+                the name of a row. They stand last.
             batch_size: rows that are in memory at a time.
             verbose: show a bar.
 
         Raises:
             FileNotFoundError: when there is no such source, or no folder to write into.
             FileExistsError: when ``out`` is a folder with something in it, or a file for a folder.
-            ValueError: for what is no parquet, columns that are not there, and for an ``out`` that is
-                the source or lies in it.
+            ValueError: for what is no parquet, columns that are not there, kept ones that are of the
+                fit, and for an ``out`` that is the source or lies in it.
 
         >>> import tempfile, pyarrow.parquet as pq
         >>> from tabembed import TableEncoder
+        >>> table = pa.table({"city": ["Oslo", "Rome", "Rome"], "late": [True, False, False]})
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     pq.write_table(pa.table({"city": ["Oslo", "Rome", "Rome"]}), f"{folder}/a.parquet")
-        ...     encoder = TableEncoder().fit_parquet(f"{folder}/a.parquet")
-        ...     encoder.transform_parquet(f"{folder}/a.parquet", f"{folder}/ids.parquet")
-        ...     pq.read_table(f"{folder}/ids.parquet")["city"].to_pylist()
-        [4, 3, 3]
+        ...     pq.write_table(table, f"{folder}/a.parquet")
+        ...     encoder = TableEncoder({"late": "drop"}).fit_parquet(f"{folder}/a.parquet")
+        ...     encoder.transform_parquet(f"{folder}/a.parquet", f"{folder}/ids.parquet", keep=["late"])
+        ...     pq.read_table(f"{folder}/ids.parquet").to_pydict()
+        {'city': [4, 3, 3], 'late': [True, False, False]}
         """
         check_is_fitted(self, "schema_")
         check_integer(batch_size=batch_size)
         encoder: Any = self
-        names = list(encoder.columns_) if encoder._named else None
+        kept = _checked_keep(encoder, keep)
+        names = [*encoder.columns_, *kept] if encoder._named else None
         dataset = open_dataset(source, names)
         folder = Path(source) if isinstance(source, str | os.PathLike) and Path(source).is_dir() else None
         read = getattr(dataset, "files", ()) if folder is None else [folder]
         check_out(Path(out), read, folder is not None)
+        written = pa.schema(
+            [*encoded_schema(encoder.schema_), *(dataset.schema.field(name) for name in kept)]
+        )
         with (
             said_once(),
             bar_of("transform", dataset, verbose) as advance,
@@ -181,10 +195,23 @@ class TableStreaming(Streaming):
         ):
             for part, path in _parts(dataset, folder, target):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with pq.ParquetWriter(path, encoded_schema(encoder.schema_)) as writer:
+                with pq.ParquetWriter(path, written) as writer:
                     for table in tables_of(part, names, batch_size):
-                        writer.write_table(encoded_table(encoder.transform(table), encoder.schema_))
+                        encoded = encoded_table(encoder.transform(table), encoder.schema_)
+                        columns = [*encoded.columns, *(table[name] for name in kept)]
+                        writer.write_table(pa.Table.from_arrays(columns, schema=written))
                         advance(table.num_rows)
+
+
+def _checked_keep(encoder: Any, keep: Sequence[str]) -> list[str]:
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise TypeError(f"keep must be a sequence of names of columns, got {keep!r}")
+    if keep and not encoder._named:
+        raise ValueError(f"keep must be empty where the fit had no names, got {list(keep)}")
+    of_fit = [name for name in keep if name in encoder.columns_]
+    if of_fit:
+        raise ValueError(f"keep must name columns that are not encoded, got {of_fit[0]!r}")
+    return list(keep)
 
 
 def _settings(encoder: Any) -> dict[str, Any]:

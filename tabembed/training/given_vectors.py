@@ -40,9 +40,10 @@ def read_vectors(frame: Any, column: str, encoder: Any) -> GivenVectors:
     """Read the vectors that are given for a column.
 
     Args:
-        frame: a frame with a ``category`` column, and perhaps ``kind`` and ``count``, as ``embedding_table``
-            gives it; a pandas frame that is indexed by the categories; or a dict from category to vector.
-            Without ``kind``, a missing category is the row of missing values.
+        frame: a frame with a ``category`` column, or one called like the column itself, and perhaps
+            ``kind`` and ``count``, as ``embedding_table`` gives it; a pandas frame that is indexed by the
+            categories; or a dict from category to vector. Without ``kind``, a missing category is the row of
+            missing values.
         column: name of the column that they are for.
         encoder: a fitted ``TableEncoder``.
 
@@ -80,12 +81,15 @@ def _as_pandas(frame: Any, column: str) -> pd.DataFrame:
         return table
     if isinstance(frame, pd.DataFrame):
         table = frame.copy(deep=False)
+        if "category" not in table and column in table:
+            table = table.rename(columns={column: "category"})
         if "category" not in table:
             table.insert(0, "category", table.index.to_series(index=table.index).astype(object))
         table = table.reset_index(drop=True)
     elif hasattr(frame, "__arrow_c_stream__"):
         opened = read_frame(frame)
-        table = to_pandas({name: opened.column(i) for i, name in enumerate(opened.names)})
+        names = {column: "category"} if "category" not in opened.names else {}
+        table = to_pandas({names.get(name, name): opened.column(i) for i, name in enumerate(opened.names)})
     else:
         raise TypeError(
             f"column {column!r}: vectors must be a frame or a dict by category, got {type(frame).__name__}"

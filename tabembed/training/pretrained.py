@@ -68,7 +68,8 @@ def load_pretrained(
     Args:
         module: a ``TableEmbedding`` or ``SequenceEmbedding``; changed in place.
         encoder: the fitted encoder that its schema is from: it knows which category has which id.
-        frame: a frame with a ``category`` column, as ``embedding_table`` gives it (``count`` is not read,
+        frame: a frame with a ``category`` column, or one called like the column itself, as
+            ``embedding_table`` gives it (``count`` is not read,
             padding is passed over, and where ``kind`` is ``missing`` or ``unknown`` it is that row's
             vector); a pandas frame that is indexed by the categories; or a dict from category to vector.
         column: name of a categorical column or a column of lists.
@@ -92,12 +93,12 @@ def load_pretrained(
     [[2.0, 1.0], [1.0, 2.0], [2.0, 1.0]]
     """
     check_choice(REST, rest=rest)
-    table_encoder = getattr(encoder, "table_encoder_", encoder)
-    fitted = column_with_ids(table_encoder, column).column
     if not isinstance(module, TableEmbedding | SequenceEmbedding):
         raise TypeError(
             f"module must be a TableEmbedding or a SequenceEmbedding, got {type(module).__name__}"
         )
+    table_encoder = getattr(encoder, "table_encoder_", encoder)
+    fitted = column_with_ids(table_encoder, column).column
     weight = module.weight(column)
     if len(weight) != fitted.n_ids:
         raise ValueError(

@@ -302,3 +302,39 @@ def test_what_a_fit_keeps_is_held_once():
     )
     values, kept = fitted.columns_["c"].vocabulary.values, fitted._state.columns["c"].state.distinct.values
     assert [a.address for a in values.buffers()[1:]] == [b.address for b in kept.buffers()[1:]]
+
+
+def test_columns_that_are_kept_go_along(tmp_path):
+    table = pa.table(
+        {"late": [True, None, False], "city": ["a", "b", "a"], "key": ["x", "y", "z"], "km": [1.0, 2.0, None]}
+    )
+    for i in range(2):
+        pq.write_table(table.slice(i, 2), tmp_path / f"{i}.parquet")
+    files = [tmp_path / f"{i}.parquet" for i in range(2)]
+    encoder = TableEncoder({"late": "drop", "key": "drop"}).fit(table)
+    encoder.transform_parquet(files, tmp_path / "out.parquet", keep=["key", "late"], batch_size=1)
+    written = pq.read_table(tmp_path / "out.parquet")
+    assert written.column_names == ["city", "km", "key", "late"]
+    assert written["key"].to_pylist() == ["x", "y", "y", "z"]
+    assert written["late"].to_pylist() == [True, None, None, False]
+    assert written["city"].to_pylist() == encoder.transform(table).ids[[0, 1, 1, 2], 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("keep", "error", "message"),
+    [
+        (["city"], ValueError, "keep must name columns that are not encoded, got 'city'"),
+        ("late", TypeError, "keep must be a sequence of names of columns, got 'late'"),
+        (["no"], ValueError, "column 'no': must be in the table"),
+    ],
+)
+def test_columns_that_cannot_be_kept(tmp_path, keep, error, message):
+    table = pa.table({"city": ["a", "b"], "late": [True, False]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    encoder = TableEncoder({"late": "drop"}).fit(table)
+    with pytest.raises(error, match=message):
+        encoder.transform_parquet(tmp_path / "a.parquet", tmp_path / "out.parquet", keep=keep)
+    nameless = TableEncoder().fit(np.ones((2, 2)))
+    with pytest.raises(ValueError, match=r"keep must be empty where the fit had no names, got \['late'\]"):
+        nameless.transform_parquet(tmp_path / "a.parquet", tmp_path / "out.parquet", keep=["late"])
+    assert not (tmp_path / "out.parquet").exists()

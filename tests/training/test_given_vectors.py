@@ -30,8 +30,21 @@ def encoder():
         pl.from_pandas(VECTORS),
         pa.Table.from_pandas(VECTORS),
         {"Lima": [1.0, 4.0], "Bonn": np.array([2, 5]), "Rome": (3, 6)},
+        VECTORS.rename(columns={"category": "city"}),
+        pl.from_pandas(VECTORS.rename(columns={"category": "city"})),
     ],
-    ids=["column", "index", "bare index", "table", "category", "polars", "arrow", "dict"],
+    ids=[
+        "column",
+        "index",
+        "bare index",
+        "table",
+        "category",
+        "polars",
+        "arrow",
+        "dict",
+        "own name",
+        "own, polars",
+    ],
 )
 def test_every_form_gives_the_same(encoder, frame):
     before = frame.copy() if isinstance(frame, pd.DataFrame) else None

@@ -118,6 +118,7 @@ def test_what_does_not_fit_changes_nothing(encoder, module):
         ((module, encoder, VECTORS, "town"), ValueError, "column 'town': has no embedding table"),
         ((module, other, VECTORS, "city"), ValueError, "module must be of the encoder's schema, got"),
         ((EntityEmbedding(7), encoder, VECTORS, "city"), TypeError, "module must be a TableEmbedding or"),
+        ((encoder, module, VECTORS, "city"), TypeError, "module must be a TableEmbedding or .* got TableEnc"),
     ):  # fmt: skip
         with pytest.raises(error, match=message):
             load_pretrained(*wrong)
