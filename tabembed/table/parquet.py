@@ -224,7 +224,10 @@ def _one_schema(dataset: ds.Dataset, columns: Sequence[str] | None) -> pa.Schema
                 got = f"it {times} times in {fragment.path!r}"
                 raise ValueError(f"column {name!r}: must be there once, got {got}")
             kind = schema.field(name).type
-            kinds[name] = _joined(name, kinds.get(name, kind), kind)
+            try:
+                kinds[name] = _joined(name, kinds.get(name, kind), kind)
+            except TypeError as error:
+                raise TypeError(f"{error} in {fragment.path!r}") from None
     return pa.schema(list(kinds.items()))
 
 

@@ -69,9 +69,9 @@ def load_pretrained(
         module: a ``TableEmbedding`` or ``SequenceEmbedding``; changed in place.
         encoder: the fitted encoder that its schema is from: it knows which category has which id.
         frame: a frame with a ``category`` column, or one called like the column itself, as
-            ``embedding_table`` gives it (``count`` is not read,
-            padding is passed over, and where ``kind`` is ``missing`` or ``unknown`` it is that row's
-            vector); a pandas frame that is indexed by the categories; or a dict from category to vector.
+            ``embedding_table`` gives it (``count`` is not read, padding is passed over, and where ``kind`` is
+            ``missing`` or ``unknown`` it is that row's vector); a pandas frame that is indexed by the
+            categories; or a dict from category to vector.
         column: name of a categorical column or a column of lists.
         rest: what becomes of rows that no vector is given for. ``"unknown"``: the unknown row gets the mean
             of the given vectors, categories that are not among them and the missing row get that of the
