@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +21,8 @@ from tabembed.schema import (
 )
 
 _ZONE = re.compile(r"[A-Za-z0-9_+:-]+(/[A-Za-z0-9_+:-]+)*")
+
+_AT_A_TIME = 2**20
 
 
 def check_table(schema: TableSchema) -> None:
@@ -115,8 +117,15 @@ def check_same(given: Mapping[str, np.ndarray], again: Mapping[str, np.ndarray])
     for name, array in given.items():
         one, other = (f"{a.dtype} {list(a.shape)}" for a in (array, again[name]))
         _must(one == other, f"array {name!r:.80}", f"be {other}", one)
-        same = np.array_equal(array.reshape(-1).view(np.uint8), again[name].reshape(-1).view(np.uint8))
+        parts = zip(_bytes(array), _bytes(again[name]), strict=True)
+        same = all(np.array_equal(a, b) for a, b in parts)
         _must(same, f"array {name!r:.80}", "hold what it says", "values that its column changes")
+
+
+def _bytes(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The bytes of an array, a part at a time: what a comparison of them all would take is not small."""
+    flat = array.reshape(-1).view(np.uint8)
+    return (flat[begin : begin + _AT_A_TIME] for begin in range(0, len(flat), _AT_A_TIME))
 
 
 _CHECKS: dict[type, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -185,7 +186,7 @@ def rank(spec: Any, name: str, state: CategoryState, n_rows: int) -> tuple[pa.Ar
             f"that are counted; the {distinct.n_left_out:,} of its cells with the others count as unknown"
         )
     known = distinct.values.slice(0, n_known)
-    return known, tuple(np.concatenate([reserved, counts[:n_known]]).tolist())
+    return known, _as_tuple(np.concatenate([reserved, counts[:n_known]]))
 
 
 def load_vocabulary(
@@ -195,7 +196,13 @@ def load_vocabulary(
     vocabulary = Vocabulary.from_artifact(name, config["type"], arrays)
     if len(arrays["counts"]) != FIRST_KNOWN + len(vocabulary):
         raise ArtifactError(f"column {name!r}: must have one count an id, got {len(arrays['counts'])}")
-    return vocabulary, tuple(arrays["counts"].tolist())
+    return vocabulary, _as_tuple(arrays["counts"])
+
+
+def _as_tuple(counts: np.ndarray) -> tuple[int, ...]:
+    """Counts as Python's numbers, a part at a time: a list of them all would stand beside the tuple."""
+    parts = (counts[begin : begin + _AT_A_TIME] for begin in range(0, len(counts), _AT_A_TIME))
+    return tuple(chain.from_iterable(part.tolist() for part in parts))
 
 
 def _counted(array: pa.Array, name: str) -> Distinct:

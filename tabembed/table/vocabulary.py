@@ -183,16 +183,11 @@ class Vocabulary:
         values = self.values
         kind = str(values.type)
         if pa.types.is_large_string(values.type):
-            values = (
-                pa.concat_arrays([values])
-                if values.offset == 0
-                else values.take(pa.array(range(len(values))))
-            )
             _, offsets, data = values.buffers()
-            ends = np.frombuffer(offsets, np.int64, len(values) + 1) if offsets else np.zeros(1, np.int64)
-            size = int(ends[-1])
-            text = np.frombuffer(data, np.uint8, size) if data and size else np.zeros(0, np.uint8)
-            return kind, {"offsets": ends.copy(), "bytes": text.copy()}
+            ends = np.frombuffer(offsets, np.int64) if offsets else np.zeros(1, np.int64)
+            ends = ends[values.offset : values.offset + len(values) + 1]
+            text = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+            return kind, {"offsets": ends - ends[0], "bytes": text[ends[0] : ends[-1]].copy()}
         if pa.types.is_null(values.type):
             return kind, {}
         flat = _plain(values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values)
@@ -219,7 +214,9 @@ class Vocabulary:
             else:
                 values = pa.array(arrays["values"]).cast(_TYPES[kind])
                 _check_range(values)
-            if values.null_count or len(values.unique()) != len(values):
+            if values.null_count:
+                raise pa.ArrowInvalid("a value is missing in it")
+            if _repeats(values):
                 raise pa.ArrowInvalid("a value stands in it twice")
         except (pa.ArrowException, KeyError, IndexError, ValueError) as error:
             raise ArtifactError(f"column {name!r}: the saved vocabulary is damaged ({error})") from None
@@ -249,6 +246,17 @@ def _check_range(values: pa.Array) -> None:
         ends = pc.min_max(values.cast(pa.int64()))
         if ends["min"].as_py() < 0 or ends["max"].as_py() >= 86_400 * 10**9:
             raise pa.ArrowInvalid("a time lies outside of the day")
+
+
+def _repeats(values: pa.Array) -> bool:
+    """Whether a value stands in it twice: sorted hashes take a fraction of a hash table's memory."""
+    keys = hashes(values)
+    keys.sort()
+    alike = keys[1:][keys[1:] == keys[:-1]]
+    if not len(alike):
+        return False
+    same = values.filter(pa.array(np.isin(hashes(values), alike)))
+    return len(same.unique()) != len(same)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

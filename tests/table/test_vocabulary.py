@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tabembed.table.vocabulary as room
+from tabembed.artifact import ArtifactError
 from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
 from tabembed.table.hashes import hashes
 from tabembed.table.vocabulary import Vocabulary
@@ -51,3 +52,35 @@ def test_numbers_of_other_types_are_found_among_many(monkeypatch):
     floats = Vocabulary(pa.array([k + 0.5 for k in range(8)] + [2.0]), "x")
     assert floats.encode(pa.array([2, 3])).tolist() == [11, UNKNOWN]
     assert floats.encode(pa.array([2.5, 2.0], pa.float32())).tolist() == [5, 11]
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_a_part_of_an_array_is_saved_as_if_it_were_all(case):
+    known = KNOWN[case][0]
+    for begin, end in ((0, 90), (0, 7), (5, 31), (89, 90), (4, 4)):
+        part = known.slice(begin, end - begin)
+        kind, arrays = Vocabulary(part, "x").to_artifact()
+        again = Vocabulary.from_artifact("x", kind, arrays).values
+        assert again.type == known.type
+        assert again.to_pylist() == known.to_pylist()[begin:end]
+        whole = Vocabulary(pa.array(part.to_pylist(), known.type), "x").to_artifact()[1]
+        assert {name: array.tolist() for name, array in arrays.items()} == {
+            name: array.tolist() for name, array in whole.items()
+        }
+
+
+@pytest.mark.parametrize("bits", [64, 2])
+@pytest.mark.parametrize("case", KNOWN)
+def test_a_saved_value_stands_once(monkeypatch, case, bits):
+    mask = np.uint64(2**bits - 1)
+    monkeypatch.setattr(room, "hashes", lambda values: hashes(values) & mask)
+    known = KNOWN[case][0]
+    Vocabulary.from_artifact("x", *Vocabulary(known, "x").to_artifact())
+    twice = pa.concat_arrays([known, known.slice(17, 1)])
+    with pytest.raises(ArtifactError, match="column 'x': .*a value stands in it twice"):
+        Vocabulary.from_artifact("x", *Vocabulary(twice, "x").to_artifact())
+
+
+def test_no_saved_value_is_missing():
+    with pytest.raises(ArtifactError, match="column 'x': .*a value is missing in it"):
+        Vocabulary.from_artifact("x", "int64", {"values": np.array([1, None], object)})
