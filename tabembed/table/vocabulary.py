@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tabembed.artifact import ArtifactError
 from tabembed.schema import FIRST_KNOWN, MISSING, UNKNOWN
 from tabembed.table.canonical import canonical, family
-from tabembed.table.hashes import hashes
+from tabembed.table.hashes import hashes, repeats
 
 _FEW_ROWS = 64
 """Up to here a Python loop is faster than starting Arrow's hash kernels."""
@@ -22,6 +22,8 @@ _AS_THEY_ARE = ("text", "numbers", "booleans")
 _MANY_TIMES = 16
 _MANY_VALUES = 65_536
 """From here on hashing a batch's own values first costs more than hashing the known ones again."""
+_MOST_IN_DICT = 1 << 20
+"""Up to here a few rows are looked up in a dict: 0.3 ms faster than by hash, for 200 bytes a value."""
 
 
 class Vocabulary:
@@ -86,7 +88,7 @@ class Vocabulary:
             if len(array.dictionary) > len(array):
                 return self.encode(array.cast(array.type.value_type))
             return _spread(self.encode(array.dictionary), array)
-        if len(array) <= _FEW_ROWS and len(self) < _MANY_VALUES:
+        if len(array) <= _FEW_ROWS and len(self) <= _MOST_IN_DICT:
             get = self._index.get
             values = array if self.family in _AS_THEY_ARE else self._comparable(array)
             return np.array([get(v, UNKNOWN) for v in values.to_pylist()], dtype=np.int64)
@@ -216,7 +218,7 @@ class Vocabulary:
                 _check_range(values)
             if values.null_count:
                 raise pa.ArrowInvalid("a value is missing in it")
-            if _repeats(values):
+            if repeats(values):
                 raise pa.ArrowInvalid("a value stands in it twice")
         except (pa.ArrowException, KeyError, IndexError, ValueError) as error:
             raise ArtifactError(f"column {name!r}: the saved vocabulary is damaged ({error})") from None
@@ -246,17 +248,6 @@ def _check_range(values: pa.Array) -> None:
         ends = pc.min_max(values.cast(pa.int64()))
         if ends["min"].as_py() < 0 or ends["max"].as_py() >= 86_400 * 10**9:
             raise pa.ArrowInvalid("a time lies outside of the day")
-
-
-def _repeats(values: pa.Array) -> bool:
-    """Whether a value stands in it twice: sorted hashes take a fraction of a hash table's memory."""
-    keys = hashes(values)
-    keys.sort()
-    alike = keys[1:][keys[1:] == keys[:-1]]
-    if not len(alike):
-        return False
-    same = values.filter(pa.array(np.isin(hashes(values), alike)))
-    return len(same.unique()) != len(same)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

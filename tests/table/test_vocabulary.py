@@ -32,6 +32,7 @@ def test_values_are_found_by_their_hashes_without_a_dict(monkeypatch, case, bits
     mask = np.uint64(2**bits - 1)
     monkeypatch.setattr(room, "hashes", lambda values: hashes(values) & mask)
     monkeypatch.setattr(room, "_MANY_VALUES", 50)
+    monkeypatch.setattr(room, "_MOST_IN_DICT", 50)
     monkeypatch.setattr(Vocabulary, "_index", property(lambda self: pytest.fail("a dict was made")))
     rng = np.random.default_rng(n_rows)
     rows = [*known.to_pylist(), *unseen, None]
@@ -45,6 +46,7 @@ def test_values_are_found_by_their_hashes_without_a_dict(monkeypatch, case, bits
 
 def test_numbers_of_other_types_are_found_among_many(monkeypatch):
     monkeypatch.setattr(room, "_MANY_VALUES", 5)
+    monkeypatch.setattr(room, "_MOST_IN_DICT", 5)
     whole = Vocabulary(pa.array([k * 10**9 for k in range(9)]), "x")
     assert whole.encode(pa.array([2e9, 0.5, None, 8e9])).tolist() == [5, UNKNOWN, MISSING, 11]
     assert whole.encode(pa.array([0, 10**9], pa.uint64())).tolist() == [3, 4]
@@ -73,7 +75,7 @@ def test_a_part_of_an_array_is_saved_as_if_it_were_all(case):
 @pytest.mark.parametrize("case", KNOWN)
 def test_a_saved_value_stands_once(monkeypatch, case, bits):
     mask = np.uint64(2**bits - 1)
-    monkeypatch.setattr(room, "hashes", lambda values: hashes(values) & mask)
+    monkeypatch.setattr("tabembed.table.hashes.hashes", lambda values: hashes(values) & mask)
     known = KNOWN[case][0]
     Vocabulary.from_artifact("x", *Vocabulary(known, "x").to_artifact())
     twice = pa.concat_arrays([known, known.slice(17, 1)])
