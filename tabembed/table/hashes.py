@@ -42,6 +42,24 @@ def hashes(values: pa.Array) -> np.ndarray:
     return _mix(values.view(pa.int64()).to_numpy().view(np.uint64).copy())
 
 
+def repeats(values: pa.Array) -> bool:
+    """Whether a value stands in it twice: sorted hashes take a fraction of a hash table's memory.
+
+    Args:
+        values: canonical values, no null among them.
+
+    >>> repeats(pa.array([2, 3])), repeats(pa.array([2, 3, 2]))
+    (False, True)
+    """
+    keys = hashes(values)
+    keys.sort()
+    alike = keys[1:][keys[1:] == keys[:-1]]
+    if not len(alike):
+        return False
+    same = values.filter(pa.array(np.isin(hashes(values), alike)))
+    return len(same.unique()) != len(same)
+
+
 def _mix(x: np.ndarray) -> np.ndarray:
     """A bijection of 64-bit words, in place."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
