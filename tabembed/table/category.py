@@ -19,7 +19,7 @@ from tabembed.table.parts import merge_all
 from tabembed.table.vocabulary import Vocabulary
 from tabembed.table.warn import warn_user
 
-_AT_A_TIME = 1 << 20
+_AT_A_TIME = 1 << 21
 """Rows that are counted at once: a table of many more distinct values takes several times their memory."""
 
 
