@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabembed.artifact.plain_json import Allowance, parse
+from tabembed.artifact.plain_json import Allowance, exactly, parse
 from tabembed.artifact.refusal import MODEL, refusal, short
 
 DTYPES = {
@@ -18,8 +18,6 @@ DTYPES = {
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
 }
-_LONGEST = 64 * 2**20
-"""Bytes of JSON in one file; a table of ten thousand columns has 5 MB."""
 _AXES = 32
 """Most axes of an array; numpy has no more than 64."""
 
@@ -91,16 +89,6 @@ def read_arrays(
         if dtype == "bool" and content.max(initial=0) > 1:
             raise refusal(path, f"array {short(name)} must hold only 0 and 1, got {content.max()}")
     return arrays, digest.hexdigest()
-
-
-def exactly(file: BinaryIO, length: int) -> bytes:
-    """So many bytes, and no more of a file that grows."""
-    if length > _LONGEST:
-        raise ValueError(f"{length:,} bytes of JSON, more than {_LONGEST:,}")
-    content = file.read(length)
-    if len(content) != length:
-        raise ValueError(f"its end after {len(content)} bytes")
-    return content
 
 
 def _n_bytes(dtype: str, shape: list[int]) -> int:

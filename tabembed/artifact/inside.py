@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,19 @@ _BY_FOLDER = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _FLAGS = os.O_RDONLY | sum(
     getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 )
+
+
+class _GoneError(FileNotFoundError):
+    """A file is not there in a folder that was.
+
+    Args:
+        error: what the system said.
+        replaced: whether another folder stands in its place by now.
+    """
+
+    def __init__(self, error: FileNotFoundError, replaced: bool) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
+        self.replaced = replaced
 
 
 @contextmanager
@@ -31,25 +44,17 @@ def opened(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[list[
         a file that is a link, a pipe, a device or a folder.
     """
     for attempt in range(ATTEMPTS):
-        files: list[BinaryIO] = []
-        try:
-            for file in _files(path, names):
-                files.append(file)
-        except FileNotFoundError as error:
-            _close(files)
-            # Replaced before all files were open: those of the newer folder are as good.
-            if attempt == ATTEMPTS - 1 or not _may_come(path, error):
-                raise
-            time.sleep(0.002)
-            continue
-        except OSError:
-            _close(files)
-            raise
-        try:
-            yield files
-        finally:
-            _close(files)
-        return
+        with ExitStack() as stack:
+            try:
+                files = [stack.enter_context(file) for file in _files(path, names)]
+            except FileNotFoundError as error:
+                # Replaced before all files were open: those of the newer folder are as good.
+                if attempt == ATTEMPTS - 1 or not _may_come(path, error):
+                    raise
+            else:
+                yield files
+                return
+        time.sleep(0.002)
 
 
 def _files(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[BinaryIO]:
@@ -62,8 +67,7 @@ def _files(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[Binar
         for name in names:
             yield _regular(name, name, folder)
     except FileNotFoundError as error:
-        error.replaced = _is_replaced(folder, path)  # type: ignore[attr-defined]
-        raise
+        raise _GoneError(error, _is_replaced(folder, path)) from None
     finally:
         os.close(folder)
 
@@ -96,11 +100,6 @@ def _is_replaced(folder: int, path: str | os.PathLike[str]) -> bool:
 
 def _may_come(path: str | os.PathLike[str], error: OSError) -> bool:
     """What was not there may be there a moment later: it has been replaced, or is between two renames."""
-    if (replaced := getattr(error, "replaced", None)) is not None:
-        return replaced
+    if isinstance(error, _GoneError):
+        return error.replaced
     return os.path.lexists(path) or left_aside(Path(path)) is not None
-
-
-def _close(files: Sequence[BinaryIO]) -> None:
-    for file in files:
-        file.close()

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tabembed.artifact.arrays_file import DTYPES, exactly, places_of, read_arrays
+from tabembed.artifact.arrays_file import DTYPES, places_of, read_arrays
 from tabembed.artifact.inside import opened
-from tabembed.artifact.plain_json import Allowance, parse
+from tabembed.artifact.plain_json import Allowance, exactly, parse
 from tabembed.artifact.refusal import CONFIG, MODEL, ArtifactError, refusal, short
 from tabembed.artifact.replacing import left_aside, replace
 

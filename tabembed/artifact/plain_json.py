@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, BinaryIO
 
 DEPTH = 32
 """Levels of lists and dicts; what is written here has fewer than ten."""
+_LONGEST = 64 * 2**20
+"""Bytes of JSON in one file; a table of ten thousand columns has 5 MB."""
 _BYTES_A = {"{": 200, "[": 88, ",": 44, '"': 28}
 """What Python holds at most for every one of these characters: half a text for a quotation mark."""
 _A_LARGE_DICT, _ITS_ENTRY = 6, 160
@@ -22,6 +24,27 @@ class Allowance:
 
     def __init__(self, left: int) -> None:
         self.left = left
+
+
+def exactly(file: BinaryIO, length: int) -> bytes:
+    """So many bytes of JSON, and no more of a file that grows.
+
+    Args:
+        file: read from where it stands.
+        length: number of bytes.
+
+    Raises: ValueError for more than 64 MB, and for a file that ends before.
+
+    >>> import io
+    >>> exactly(io.BytesIO(b'{"width": 2} and more'), 12)
+    b'{"width": 2}'
+    """
+    if length > _LONGEST:
+        raise ValueError(f"{length:,} bytes of JSON, more than {_LONGEST:,}")
+    content = file.read(length)
+    if len(content) != length:
+        raise ValueError(f"its end after {len(content)} bytes")
+    return content
 
 
 def parse(raw: bytes, allowance: Allowance) -> Any:

@@ -7,6 +7,7 @@ import errno
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 ATTEMPTS = 100
@@ -186,19 +187,16 @@ def _remove_stale(folder: Path, names: Sequence[str]) -> None:
     if lock is None:
         return
     try:
-        if set(os.listdir(folder)) <= set(names):
-            _remove(folder, names)
-    except OSError:  # removed by another
-        pass
+        with suppress(OSError):  # removed by another
+            if set(os.listdir(folder)) <= set(names):
+                _remove(folder, names)
     finally:
         os.close(lock)
 
 
 def _remove(folder: Path, names: Sequence[str]) -> None:
     """Remove a folder that holds nothing but these files; other things stay, and it with them."""
-    try:
+    with suppress(OSError):
         for name in names:
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
-    except OSError:
-        pass

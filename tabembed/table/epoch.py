@@ -63,10 +63,13 @@ class Epoch:
     def begin(self) -> tuple[Pass, int]:
         """Begin a pass in this process: all of it, and the part that is this process's own.
 
-        Raises: ValueError for another number of workers than that of the state to go on from.
+        Raises: ValueError for another number of workers than that of the state to go on from, and for more
+            than 4096.
         """
         info, shared = get_worker_info(), self._shared
         worker, n = (0, 1) if info is None else (info.id, info.num_workers)
+        if n > _MOST_WORKERS:
+            raise ValueError(f"num_workers must be at most {_MOST_WORKERS}, got {n}")
         start = 0 if shared[_BEGUN + worker] else int(shared[_START])
         if (start or self._own) and n != shared[_N_WORKERS]:
             raise ValueError(f"num_workers must be {int(shared[_N_WORKERS])} as in the state, got {n}")
