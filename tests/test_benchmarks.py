@@ -183,7 +183,7 @@ def test_the_block_of_the_readme(here):
     inside = text.split(block.BEGIN)[1].split(block.END)[0]
     assert has_the_form(inside)
     assert inside.strip().splitlines()[2:] == [
-        "| a/b | p | 9.21 × | >= 8 | yes |",
+        "| t: a/b | p | 9.21 × | >= 8 | yes |",
         "| many: 9 numbers |  |  |  | 7 of 9 |",
         "| bad |  | failed (1) |  | no |",
         "",

@@ -35,7 +35,7 @@ def block(found: Mapping[str, Any]) -> str:
     """
     lines = []
     for name, script in found["scripts"].items():
-        promised = [one for one in script["results"] if one["reach"]]
+        promised = [one for one in script["results"] if one["reach"] not in ("", "< inf")]
         for table, group in groupby(promised, key=lambda one: one["table"]):
             lines += _lines(table, list(group))
         if script["outcome"] != "done":
@@ -64,7 +64,10 @@ def _lines(table: str, group: Sequence[Mapping[str, Any]]) -> list[str]:
         measured = len(met) - met.count(None)
         return [_line(f"{table}: {len(group)} numbers", "", "", "", f"{met.count(True)} of {measured}")]
     words = {True: "yes", False: "no", None: "-"}
-    return [_line(one["what"], one["against"], number(one), one["reach"], words[one["met"]]) for one in group]
+    return [
+        _line(f"{table}: {one['what']}", one["against"], number(one), one["reach"], words[one["met"]])
+        for one in group
+    ]
 
 
 def _line(*cells: str) -> str:
