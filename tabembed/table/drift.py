@@ -61,6 +61,11 @@ def cells_of(column: Any, array: pa.Array) -> Cells:
     Args:
         column: a fitted column, as a fitted ``TableEncoder`` holds them.
         array: the present values.
+
+    >>> from tabembed import TableEncoder
+    >>> column = TableEncoder().fit({"city": ["Oslo", "Rome", "Rome"]}).columns_["city"]
+    >>> cells_of(column, pa.array(["Rome", "Lima", None, "Rome"])).counts.tolist()
+    [0, 1, 1, 2, 0]
     """
     name = column.column.name
     found = Cells(type_now(column, array), len(array), array.null_count)
@@ -243,6 +248,11 @@ def distances(column: Any, cells: Cells) -> dict[str, float]:
     Args:
         column: a fitted column.
         cells: what it holds now.
+
+    >>> from tabembed import TableEncoder
+    >>> column = TableEncoder().fit({"city": ["Oslo", "Oslo", "Rome", "Rome"]}).columns_["city"]
+    >>> float(distances(column, cells_of(column, pa.array(["Rome", "Lima", "Rome", "Oslo"])))["distance"])
+    0.25
     """
     schema = column.column
     if cells.counts is None or not schema.n_values or cells.n_cells == cells.n_missing:

@@ -137,6 +137,13 @@ def report(encoder: TableEncoder, X: Any, owner: Any = None) -> DriftReport:
         X: a table; or the path of a parquet file or a folder of them, or a ``pyarrow.dataset.Dataset``, which
             is read batch by batch.
         owner: the fitted encoder whose tables these are, where that is another one.
+
+    >>> from tabembed import TableEncoder
+    >>> found = report(TableEncoder().fit({"city": ["Oslo", "Rome"], "km": [1, 2]}), {"km": [2, 9]})
+    >>> print(found.frame[["column", "out_of_range", "note"]].to_string(index=False))
+    column  out_of_range                       note
+      city           NaN absent: transform needs it
+        km           0.5
     """
     n_rows, found, more, owner = 0, dict[str, Cells](), list[str](), owner or encoder
     for frame in _frames(owner, X, encoder.columns_):

@@ -31,6 +31,11 @@ def single_rows_unknown(encoder: TableEncoder) -> TableEncoder:
     >>> encoder = TableEncoder().fit(pd.DataFrame({"city": ["Oslo", "Rome", "Rome"]}))
     >>> single_rows_unknown(encoder) is encoder
     True
+    >>> encoder = TableEncoder().fit({"id": [*(f"row {i}" for i in range(1000)), "often", "often"]})
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     single_rows_unknown(encoder).categories_["id"].tolist()
+    ['often']
     """
     cut = {
         c.name: _cut(encoder.columns_[c.name])
