@@ -18,11 +18,14 @@ import tabembed
 from tabembed import ArtifactError
 from tabembed.artifact.plain_json import Allowance, parse
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "benchmarks"))
+BENCHMARKS = str(Path(__file__).parents[2] / "examples" / "benchmarks")
+sys.path.insert(0, BENCHMARKS)
 
 import hostile  # noqa: E402
 import mutations  # noqa: E402
 from mutations import CONFIG, MODEL, Model, arrays_file, lay_out, set_at, signed  # noqa: E402
+
+sys.path.remove(BENCHMARKS)  # a script there is called as a folder of tests
 
 
 @pytest.fixture(scope="module")
