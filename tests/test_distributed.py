@@ -180,7 +180,7 @@ class Failing(TableEncoder):
 
 
 def test_an_interrupted_transform_goes_on(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(Failing, "left", 3)  # a part has three batches at most, and dask takes them in any order
+    monkeypatch.setattr(Failing, "left", 3)  # a part has three batches at most; dask takes any part first
     source, whole = written(parts_of(2), tmp_path / "in")
     out, encoder = tmp_path / "out", Failing(["place", "size"]).fit(whole)
     with pytest.raises(OSError, match="the disk is full"):
