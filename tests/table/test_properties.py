@@ -189,7 +189,9 @@ def forms(kind, values):
         "pandas of arrow": pa.table({"x": array}).to_pandas(types_mapper=pd.ArrowDtype),
         "dict of arrow": {"x": array},
     }
-    if kind != "decimal":  # pandas and polars know them as objects and as another width
+    if kind in LISTS:  # Arrow makes floats of whole numbers beside a gap inside a cell
+        found["pandas"] = pd.DataFrame({"x": pd.Series(array.to_pylist(), dtype=object)})
+    elif kind != "decimal":  # pandas and polars know them as objects and as another width
         found["pandas"] = pa.table({"x": array}).to_pandas(types_mapper=nullable.get)
     text = pa.types.is_large_string(array.type) or pa.types.is_string(array.type)
     if text:
