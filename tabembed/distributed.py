@@ -112,7 +112,7 @@ def transform(encoder: TableEncoder, source: Any, out: str | os.PathLike[str], *
     folder = out.with_name(f".{out.name}.{_fingerprint(encoder, source, parts)}")
     folder.mkdir(exist_ok=True)
     plain: Any = copy.copy(encoder)
-    vars(plain).pop("_state", None)  # what a fit can go on from, which may be large
+    plain._state = None  # what a fit can go on from, which may be large
     one = delayed(plain, traverse=False)
     paths = [folder / f"part-{i:05}.parquet" for i in range(len(parts))]
     tasks = [delayed(_written)(one, part, names, path) for part, path in zip(parts, paths, strict=True)]

@@ -7,13 +7,13 @@ import io
 import os
 import random
 import re
-import socket
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
+from special_files import listen
 from typer.testing import CliRunner
 
 from tabembed.cli import app, files
@@ -237,16 +237,6 @@ def test_many_columns_are_not_all_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"column 'city': not in .*a\.csv, which has .*\.\.\.") as caught:
         read_frame(tmp_path / "a.csv", needs=["city"])
     assert len(str(caught.value)) < 1500
-
-
-def listen(path: Path) -> None:
-    here = os.getcwd()
-    os.chdir(path.parent)
-    try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
-    finally:
-        os.chdir(here)
 
 
 @pytest.mark.parametrize("suffix", files.SUFFIXES)

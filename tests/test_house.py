@@ -29,7 +29,7 @@ FLOORS = {
     "plot": 7,
     "distributed": 7,
 }
-GROUND_FILES = {"schema", "batch", "artifact", "datasets", "_checks"}
+GROUND_FILES = {"schema", "batch", "artifact", "datasets", "_checks", "_progress"}
 FRONT_DOOR = "tabembed"
 CODE_LINES, ARGUMENTS = 200, 8
 # The exceptions stand in CONTRIBUTING.md, "Words", too, with the same reasons.

@@ -24,7 +24,7 @@ from tabembed.table.encoded import encoded_schema, encoded_table
 from tabembed.table.frame import places_in, read_frame
 from tabembed.table.out_file import beside_of, check_out
 from tabembed.table.parquet import open_dataset, tables_of
-from tabembed.table.stream import Streaming, bar_of
+from tabembed.table.stream import Streaming, rows_done
 from tabembed.table.warn import said_once
 
 _BATCH = 262_144
@@ -94,7 +94,7 @@ class SequenceStreaming(Streaming):
 
         with (
             said_once(),
-            bar_of("transform", dataset, verbose) as advance,
+            rows_done("transform", dataset, verbose) as advance,
             beside_of(Path(out), False) as target,
         ):
             keys = (read_frame(part).column(0) for part in parts(1))

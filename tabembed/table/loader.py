@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from tabembed._checks import check_bool, check_integer, check_seed
+from tabembed._checks import check_bool, check_integer
 from tabembed.batch import TableBatch
 from tabembed.table.canonical import family
 from tabembed.table.encoder import TableEncoder
@@ -97,11 +97,10 @@ class ParquetBatches(IterableDataset[Any]):
         check_integer(batch_size=batch_size)
         rows = _BUFFER * int(shuffle) if isinstance(shuffle, bool | np.bool_) else shuffle
         check_integer(0, shuffle=rows, seed=seed)
-        check_seed(seed)
         check_bool(drop_last=drop_last)
         self.encoder, self.batch_size, self.target, self.seed = encoder, int(batch_size), target, int(seed)
         self.shuffle, self.drop_last = bool(shuffle), bool(drop_last)
-        self.shard = None if shard is None else _checked(shard)
+        self.shard = None if shard is None else _checked_shard(shard)
         self._buffer = int(rows) or _BUFFER
         self._groups = _open(source, encoder, target)
         self._epoch = Epoch()
@@ -138,6 +137,8 @@ class ParquetBatches(IterableDataset[Any]):
             if saved.get(name) != value:
                 raise ValueError(f"{name} must be {saved.get(name)!r} as in the state, got {value!r}")
         check_integer(0, done=rest.get("done"))
+        if rest["done"] > len(self):
+            raise ValueError(f"done must be at most the {len(self)} batches of an epoch, got {rest['done']}")
         self._epoch.load(rest)
 
     def __iter__(self) -> Iterator[Any]:
@@ -205,8 +206,6 @@ def _open(source: Any, encoder: TableEncoder, target: str | None) -> RowGroups:
     if target is not None:
         if not isinstance(target, str):
             raise TypeError(f"target must be the name of a column, got {target!r}")
-        if target not in names:
-            raise ValueError(f"column {target!r}: must be in the table, which has {names}")
         if target in needed:
             raise ValueError(
                 f"column {target!r}: must not be both the target and encoded, as the answer would be among "
@@ -273,7 +272,7 @@ def _own(batch: TableBatch, low: int, high: int) -> TableBatch:
     return TableBatch(**flat, lists=lists)
 
 
-def _checked(shard: Any) -> tuple[int, int]:
+def _checked_shard(shard: Any) -> tuple[int, int]:
     """A rank and the number of ranks."""
     if not isinstance(shard, tuple | list) or len(shard) != 2:
         raise TypeError(f"shard must be (rank, n_ranks), got {shard!r}")

@@ -196,10 +196,13 @@ def _say_twice(paths: Sequence[Path]) -> None:
         for file in sorted(path.rglob("*.parquet")) if path.is_dir() else [path]:
             names = pq.read_schema(file).names
             for name in names:
-                times = names.count(name)
-                if times > 1:
-                    got = f"it {times} times in {str(file)!r}"
-                    raise ValueError(f"column {name!r}: must be there once, got {got}")
+                _check_once(name, names, str(file))
+
+
+def _check_once(name: str, names: Sequence[str], file: str) -> None:
+    times = list(names).count(name)
+    if times != 1:
+        raise ValueError(f"column {name!r}: must be there once, got it {times} times in {file!r}")
 
 
 def _one_schema(dataset: ds.Dataset, columns: Sequence[str] | None) -> pa.Schema:
@@ -216,13 +219,10 @@ def _one_schema(dataset: ds.Dataset, columns: Sequence[str] | None) -> pa.Schema
         if more:
             raise ValueError(f"column {more[0]!r}: must be in every file, got it in {fragment.path!r} alone")
         for name in needed:
-            times = schema.names.count(name)
             if name in folders:
                 kinds[name] = dataset.schema.field(name).type
                 continue
-            if times != 1:
-                got = f"it {times} times in {fragment.path!r}"
-                raise ValueError(f"column {name!r}: must be there once, got {got}")
+            _check_once(name, schema.names, fragment.path)
             kind = schema.field(name).type
             try:
                 kinds[name] = _joined(name, kinds.get(name, kind), kind)

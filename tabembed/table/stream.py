@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tabembed._checks import check_integer
+from tabembed._progress import progress
 from tabembed.table.encoded import encoded_schema, encoded_table
 from tabembed.table.out_file import beside_of, check_out
 from tabembed.table.parquet import BATCH_ROWS, open_dataset, tables_of
@@ -26,6 +27,14 @@ class Streaming:
     """Fits by parts, for an encoder with ``partial``, ``finalize`` and states that merge."""
 
     _state: Any
+
+    def partial(self, X: Any) -> Any:
+        """What some of the rows say."""
+        raise NotImplementedError
+
+    def finalize(self, state: Any) -> Self:
+        """The fit of what a state says."""
+        raise NotImplementedError
 
     def merge_states(self, a: Any, b: Any) -> Any:
         """What the rows of both states say; neither changes."""
@@ -49,10 +58,10 @@ class Streaming:
         >>> encoder.partial_fit({"city": ["Rome", None]}).categories_["city"].tolist()
         ['Rome', 'Oslo']
         """
-        state = self.partial(X)  # type: ignore[attr-defined]
+        state = self.partial(X)
         if hasattr(self, "schema_"):
             state = self.merge_states(self._rows_so_far("partial_fit"), state)
-        return self.finalize(state)  # type: ignore[attr-defined, no-any-return]
+        return self.finalize(state)
 
     def merge(self, other: Any) -> Self:
         """A new encoder, fitted to the rows of both; neither of the two changes.
@@ -79,7 +88,7 @@ class Streaming:
                 raise ValueError(f"{name}.merge must be given the same {key}, got {one!r} and {two!r}")
         states = [encoder._rows_so_far("merge") for encoder in (self, other)]
         merged = clone(self)
-        return merged.finalize(merged.merge_states(*states))  # type: ignore[no-any-return]
+        return merged.finalize(merged.merge_states(*states))
 
     def fit_parquet(
         self,
@@ -114,12 +123,12 @@ class Streaming:
         """
         check_integer(batch_size=batch_size)
         dataset = open_dataset(source, columns)
-        with said_once(), bar_of("fit", dataset, verbose) as advance:
+        with said_once(), rows_done("fit", dataset, verbose) as advance:
             states = (self._counted(table, advance) for table in tables_of(dataset, columns, batch_size))
-            return self.finalize(merge_all(states, self.merge_states))  # type: ignore[attr-defined, no-any-return]
+            return self.finalize(merge_all(states, self.merge_states))
 
     def _counted(self, table: pa.Table, advance: Callable[[int], None]) -> Any:
-        state = self.partial(table)  # type: ignore[attr-defined]
+        state = self.partial(table)
         advance(table.num_rows)
         return state
 
@@ -190,7 +199,7 @@ class TableStreaming(Streaming):
         )
         with (
             said_once(),
-            bar_of("transform", dataset, verbose) as advance,
+            rows_done("transform", dataset, verbose) as advance,
             beside_of(Path(out), folder is not None) as target,
         ):
             for part, path in _parts(dataset, folder, target):
@@ -234,15 +243,6 @@ def _parts(dataset: ds.Dataset, folder: Path | None, target: Path) -> Iterator[t
         yield part, path
 
 
-@contextmanager
-def bar_of(title: str, dataset: ds.Dataset, verbose: bool) -> Iterator[Callable[[int], None]]:
-    """A bar while the block runs; what it gives is told the number of rows that are done."""
-    if not verbose:
-        yield lambda n_rows: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(title, total=dataset.count_rows())
-        yield lambda n_rows: bar.advance(task, n_rows)
+def rows_done(title: str, dataset: ds.Dataset, verbose: bool) -> AbstractContextManager[Callable[..., Any]]:
+    """A bar over the rows of a dataset; what it gives is told how many more are done."""
+    return progress(title, dataset.count_rows() if verbose else 0, verbose)

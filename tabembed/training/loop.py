@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_integer, check_probability, check_real
+from tabembed._progress import progress
 from tabembed.training.averaging import Averaged
 from tabembed.training.bins import adapt_bins
 from tabembed.training.examples import Examples
 from tabembed.training.modes import one_thread
 from tabembed.training.network import Network
 from tabembed.training.objective import Objective, n_targets
-from tabembed.training.progress import progress
 
 WARM_UP = 0.1
 """Share of all steps in which the learning rate rises."""

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tabembed._checks import check_choice
+from tabembed._progress import tracked
 from tabembed.sequence.batch import SequenceBatch
-from tabembed.training.progress import tracked
 from tabembed.training.sequence_examples import BUDGET, numbered
 from tabembed.training.sequence_network import PER, SequenceNetwork
 

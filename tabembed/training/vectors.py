@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tabembed._checks import check_choice
+from tabembed._progress import tracked
 from tabembed.batch import TableBatch
 from tabembed.training.network import TableNetwork
-from tabembed.training.progress import tracked
 
 CHUNK = 65_536
 """Rows that are embedded at a time."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 import warnings
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from special_files import listen
 
 import tabembed
 from tabembed import ArtifactError
@@ -274,16 +274,6 @@ def test_a_number_too_large_in_a_signed_config(refused):
         return {**found, CONFIG: text.encode()}
 
     assert "the number 1e999" in refused("table", lambda model: None, files)
-
-
-def listen(path):
-    here = os.getcwd()
-    os.chdir(path.parent)
-    try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
-    finally:
-        os.chdir(here)
 
 
 def hole(path):

@@ -488,10 +488,14 @@ def test_targets_beyond_their_dtype_are_refused(tmp_path, values, message):
         list(batches)
 
 
-def test_a_state_of_fewer_than_no_batches_is_refused(made):
+def test_a_state_beyond_an_epoch_is_refused(made):
     batches = ParquetBatches(made[0], TableEncoder(["city"]).fit(made[2]))
     with pytest.raises(ValueError, match="done must be at least 0, got -5"):
         batches.load_state_dict(batches.state_dict() | {"done": -5})
+    n = len(batches)
+    batches.load_state_dict(batches.state_dict() | {"done": n})
+    with pytest.raises(ValueError, match=f"done must be at most the {n} batches of an epoch, got {n + 1}"):
+        batches.load_state_dict(batches.state_dict() | {"done": n + 1})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tabembed.training.progress import progress, tracked
+from tabembed._progress import progress, tracked
 
 
 def test_the_bar_shows_its_title_and_the_steps_that_are_done(capsys):
