@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,21 +30,57 @@ def replace(target: Path, fill: Callable[[Path], None], check: Callable[[Path], 
     """
     _check_steady(target, check)
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside, lock = _new_beside(target)
+    beside, lock = new_beside(target)
     ours = os.stat(beside)
     try:
         fill(beside)
         names = os.listdir(beside)
         _put_in_place(beside, target, names, check)
         _remove(beside, names)
-        for left in _hidden(target):
-            _remove_stale(left, names)
+        for left in stale(target):
+            with suppress(OSError):  # removed by another
+                if set(os.listdir(left)) <= set(names):
+                    _remove(left, names)
     except BaseException:
         if beside.exists() and os.path.samestat(ours, os.stat(beside)):
             _remove(beside, os.listdir(beside))
         raise
     finally:
         if lock is not None:
+            os.close(lock)
+
+
+def new_beside(target: Path) -> tuple[Path, int | None]:
+    """A hidden folder beside a target, and the lock that says its writer lives: a process that ends loses it.
+
+    Args:
+        target: what is to be written, in a folder that is there.
+
+    Returns: the folder, and the lock to close at the end; ``None`` where the system has no such locks.
+    """
+    while True:
+        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        beside.mkdir()
+        lock = _lock(beside)
+        if beside.exists():  # else another writer has found it before it had its lock
+            return beside, lock
+        if lock is not None:
+            os.close(lock)
+
+
+def stale(target: Path) -> Iterator[Path]:
+    """Hidden folders that killed writers have left beside a target, each locked while it is looked at.
+
+    Args:
+        target: what they were to write. Where the system has no locks there is nothing to tell by, so none.
+    """
+    for left in _hidden(target):
+        lock = _lock(left)
+        if lock is None:
+            continue
+        try:
+            yield left
+        finally:
             os.close(lock)
 
 
@@ -143,18 +179,6 @@ def _in_two_steps(beside: Path, target: Path, names: Sequence[str], check: Calla
     _remove(aside, names)
 
 
-def _new_beside(target: Path) -> tuple[Path, int | None]:
-    """A hidden folder and the lock that says its writer lives: a process that ends loses it."""
-    while True:
-        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        beside.mkdir()
-        lock = _lock(beside)
-        if beside.exists():  # else another writer has found it before it had its lock
-            return beside, lock
-        if lock is not None:
-            os.close(lock)
-
-
 def _lock(folder: Path) -> int | None:
     """A lock on a folder, ``None`` where it is taken or there are no such locks."""
     try:
@@ -179,19 +203,6 @@ def _hidden(target: Path) -> list[Path]:
         if path.name.startswith(start) and len(mark) == 32 and set(mark) <= set("0123456789abcdef"):
             found.append(path)
     return found
-
-
-def _remove_stale(folder: Path, names: Sequence[str]) -> None:
-    """Remove what a killed writer has left: no one holds its lock, and nothing else lies in it."""
-    lock = _lock(folder)
-    if lock is None:
-        return
-    try:
-        with suppress(OSError):  # removed by another
-            if set(os.listdir(folder)) <= set(names):
-                _remove(folder, names)
-    finally:
-        os.close(lock)
 
 
 def _remove(folder: Path, names: Sequence[str]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tabembed.artifact.replacing import new_beside, stale
 
 
 def check_out(out: Path, sources: Iterable[Any], is_folder: bool) -> None:
@@ -37,8 +38,18 @@ def check_out(out: Path, sources: Iterable[Any], is_folder: bool) -> None:
 
 @contextmanager
 def beside_of(out: Path, is_folder: bool) -> Iterator[Path]:
-    """A place beside the target, renamed when the block has ended, removed when it fails."""
-    beside = Path(tempfile.mkdtemp(dir=out.resolve().parent, prefix=f".{out.name}."))
+    """A place beside the target, renamed when the block has ended, removed when it fails.
+
+    What a killed process has left there is removed, too.
+
+    Args:
+        out: the target.
+        is_folder: it is a folder of files.
+    """
+    out = out.resolve()
+    for left in stale(out):
+        shutil.rmtree(left, ignore_errors=True)
+    beside, lock = new_beside(out)
     try:
         target = beside / out.name
         if is_folder:
@@ -47,3 +58,5 @@ def beside_of(out: Path, is_folder: bool) -> Iterator[Path]:
         os.replace(target, out)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
